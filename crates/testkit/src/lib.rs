@@ -1,0 +1,12 @@
+//! What tests are made of: naive models, the drivers that hold the real thing against them, and seeded randomness.
+//!
+//! A model is slow and so plain that a reader believes it at sight. A driver takes a stream of choices (random numbers, a
+//! fuzzer's bytes, a property test's case), does the same to the model and to the real thing, and panics where they
+//! differ. One driver serves the property tests, the long runs and the fuzzers.
+
+pub mod blocks;
+pub mod both;
+pub mod choices;
+pub mod naive;
+pub mod naive_pool;
+pub mod pool;

@@ -1,0 +1,84 @@
+//! `cargo xtask bench NAME`: our code and the peers' on the same work in one run, held against the targets of an issue.
+//!
+//! The machine is shared and noisy, so absolute figures mean little from one hour to the next. Therefore the peers run
+//! between rounds of ours, the best round of each counts, and most targets are ratios. A benchmark is one module with
+//! one [`suite::Suite`]; how it is run, printed and kept is the same for all.
+
+mod heap;
+mod machine;
+mod measure;
+mod ours;
+mod peers;
+mod report;
+mod space;
+mod suite;
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::process;
+use suite::Suite;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which benchmark
+    name: Name,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
+    /// Run only this row of the table; nothing is written to target/bench
+    #[arg(long, value_name = "WORK")]
+    only: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    /// The engine: blocks and single addresses
+    Space,
+}
+
+impl Name {
+    fn suite(self) -> Suite {
+        match self {
+            Self::Space => space::suite(),
+        }
+    }
+}
+
+/// Runs the benchmark, prints its table and keeps its figures.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let suite = options.name.suite().only(options.only.as_deref())?;
+    if cfg!(debug_assertions) {
+        return again_in_release(suite.name, options);
+    }
+    let rows = suite::run(&suite)?;
+    print!("{}", report::table(&rows));
+    if options.only.is_none() {
+        let path = report::keep(suite.name, &rows, &machine::Facts::gather())?;
+        println!("\nfigures kept in {}", path.display());
+    }
+    let missed: Vec<_> = rows.iter().filter(|row| !row.met).map(|row| row.work.as_str()).collect();
+    if options.check && !missed.is_empty() {
+        bail!("{} of {} targets missed: {}", missed.len(), rows.len(), missed.join(", "));
+    }
+    Ok(())
+}
+
+/// `cargo xtask` builds without optimisation, which is right for every other task and would make the figures a lie.
+fn again_in_release(name: &str, options: &Options) -> Result<()> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(process::repo_root());
+    // The peers' runtime keeps its heap from round to round; let ours, or each round would pay for its pages anew.
+    cargo.envs([("MALLOC_TRIM_THRESHOLD_", "1073741824"), ("MALLOC_MMAP_THRESHOLD_", "1073741824")]);
+    cargo.args(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", name]);
+    if options.check {
+        cargo.arg("--check");
+    }
+    if let Some(work) = &options.only {
+        cargo.args(["--only", work]);
+    }
+    process::run(&mut cargo)
+}
