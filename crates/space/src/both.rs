@@ -6,7 +6,7 @@
 use thiserror::Error;
 
 use crate::prefix::Prefix;
-use crate::register::{GrantRefusal, Register, ReleaseRefusal};
+use crate::register::{GrantRefusal, Moment, Register, ReleaseRefusal};
 use crate::trie::Fit;
 use crate::view::ViewId;
 use crate::word::Address;
@@ -45,10 +45,10 @@ pub struct Reservation {
 pub enum ReservationRefusal {
     /// The IPv4 block cannot be had.
     #[error("IPv4: {0}")]
-    V4(#[from] GrantRefusal<u32>),
+    V4(GrantRefusal<u32>),
     /// The IPv6 block cannot be had.
     #[error("IPv6: {0}")]
-    V6(#[from] GrantRefusal<u128>),
+    V6(GrantRefusal<u128>),
 }
 
 /// Why a reservation was not given back.
@@ -56,10 +56,10 @@ pub enum ReservationRefusal {
 pub enum ReturnRefusal {
     /// The IPv4 block is not this owner's.
     #[error("IPv4: {0}")]
-    V4(#[from] ReleaseRefusal<u32>),
+    V4(ReleaseRefusal<u32>),
     /// The IPv6 block is not this owner's.
     #[error("IPv6: {0}")]
-    V6(#[from] ReleaseRefusal<u128>),
+    V6(ReleaseRefusal<u128>),
 }
 
 impl<O: Eq> Default for Registers<O> {
@@ -81,8 +81,8 @@ impl<O: Eq + Clone> Registers<O> {
         v6: Option<Wish<u128>>,
         owner: &O,
     ) -> Result<Reservation, ReservationRefusal> {
-        let v4 = v4.map(|wish| find(&self.v4, wish)).transpose()?;
-        let v6 = v6.map(|wish| find(&self.v6, wish)).transpose()?;
+        let v4 = v4.map(|wish| find(&self.v4, wish)).transpose().map_err(ReservationRefusal::V4)?;
+        let v6 = v6.map(|wish| find(&self.v6, wish)).transpose().map_err(ReservationRefusal::V6)?;
         if let Some(block) = v4 {
             self.v4.occupy(block, owner.clone());
         }
@@ -92,19 +92,37 @@ impl<O: Eq + Clone> Registers<O> {
         Ok(Reservation { v4, v6 })
     }
 
-    /// Gives a whole reservation back, or nothing of it where a part is not this owner's.
-    pub fn give_back(&mut self, reservation: Reservation, owner: &O) -> Result<(), ReturnRefusal> {
-        if let Some(block) = reservation.v4.filter(|block| !self.v4.owners(*block).any(|holder| holder == owner)) {
+    /// Gives a whole reservation back, or nothing of it where a part is not this owner's. With `until`, its blocks cool down.
+    pub fn give_back(
+        &mut self,
+        reservation: Reservation,
+        owner: &O,
+        until: Option<Moment>,
+    ) -> Result<(), ReturnRefusal> {
+        let Self { v4, v6 } = self;
+        if let Some(block) = reservation.v4.filter(|block| !v4.owners(*block).any(|holder| holder == owner)) {
             // Refused, and nothing has changed yet.
-            return Ok(self.v4.release(block, owner)?);
+            return release(v4, block, owner, until).map_err(ReturnRefusal::V4);
         }
         if let Some(block) = reservation.v6 {
-            self.v6.release(block, owner)?;
+            release(v6, block, owner, until).map_err(ReturnRefusal::V6)?;
         }
         if let Some(block) = reservation.v4 {
-            self.v4.release(block, owner)?;
+            release(v4, block, owner, until).map_err(ReturnRefusal::V4)?;
         }
         Ok(())
+    }
+}
+
+fn release<A: Address, O: Eq>(
+    register: &mut Register<A, O>,
+    block: Prefix<A>,
+    owner: &O,
+    until: Option<Moment>,
+) -> Result<(), ReleaseRefusal<A>> {
+    match until {
+        Some(until) => register.release_cooling(block, owner, until),
+        None => register.release(block, owner),
     }
 }
 
@@ -133,8 +151,9 @@ mod tests {
         let got = registers.reserve(v4, v6, &"node").unwrap();
         assert_eq!(got.v4.unwrap().to_string(), "10.0.0.0/26");
         assert_eq!(got.v6.unwrap().to_string(), "fd00::/64");
-        registers.give_back(got, &"node").unwrap();
+        registers.give_back(got, &"node", Some(Moment(9))).unwrap();
         assert_eq!((registers.v4.claims(), registers.v6.claims()), (0, 0));
+        assert_eq!((registers.v4.cooling().count(), registers.v6.cooling().count()), (1, 1));
     }
 
     #[test]
@@ -158,9 +177,9 @@ mod tests {
     fn a_reservation_goes_back_whole_or_not_at_all() {
         let (mut registers, v4, v6) = small();
         let got = registers.reserve(v4, v6, &"a").unwrap();
-        assert!(registers.give_back(got, &"stranger").is_err());
+        assert!(registers.give_back(got, &"stranger", None).is_err());
         registers.v6.release(got.v6.unwrap(), &"a").unwrap();
-        assert!(registers.give_back(got, &"a").is_err());
+        assert!(registers.give_back(got, &"a", None).is_err());
         assert_eq!(registers.v4.claims(), 1, "the IPv4 block went although the IPv6 block could not");
     }
 }

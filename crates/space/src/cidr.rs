@@ -2,7 +2,7 @@
 //!
 //! Clusters are full of text that is nearly right: `010.0.0.0/8`, `10.1.2.3/8`, `::ffff:10.0.0.0/104`. Reading tolerantly
 //! gives the meaning and the list of [`Flaw`]s; reading strictly refuses the first flaw. Leading zeros are decimal, never
-//! octal; an IPv4-mapped address means the IPv4 address. What cannot be read at all is [`Unreadable`] in both ways.
+//! octal; an IPv4-mapped address means the IPv4 address, unless its prefix is shorter than the mapping itself. What cannot be read at all is [`Unreadable`] in both ways.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -93,7 +93,8 @@ fn other(family: Family) -> Family {
     }
 }
 
-/// What a text means, and everything that is wrong with how it is written, in the order of [`Flaw`].
+/// What a text means, and what is wrong with how it is written, in the order of [`Flaw`]. [`Flaw::Spelling`] is named only
+/// when it is the one thing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading<T> {
     /// What it means.

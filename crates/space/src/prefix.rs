@@ -189,18 +189,18 @@ impl<A: Address> Prefix<A> {
         (self.length < A::WIDTH && first <= last).then_some((first, last))
     }
 
-    /// What is left of it when `holes` are taken out: the fewest blocks that cover it, in order.
-    pub fn without(&self, holes: &[Self]) -> Vec<Self> {
+    /// What is left of it when `excluded` is taken out: the fewest blocks that cover it, in order.
+    pub fn without(&self, excluded: &[Self]) -> Vec<Self> {
         let mut left = Vec::new();
-        self.cut_out(holes, &mut left);
+        self.cut_out(excluded, &mut left);
         left
     }
 
-    fn cut_out(&self, holes: &[Self], left: &mut Vec<Self>) {
-        let inside: Vec<Self> = holes.iter().copied().filter(|hole| hole.overlaps(self)).collect();
+    fn cut_out(&self, excluded: &[Self], left: &mut Vec<Self>) {
+        let inside: Vec<Self> = excluded.iter().copied().filter(|block| block.overlaps(self)).collect();
         if inside.is_empty() {
             left.push(*self);
-        } else if !inside.iter().any(|hole| hole.contains(self)) {
+        } else if !inside.iter().any(|block| block.contains(self)) {
             for half in self.halves().into_iter().flatten() {
                 half.cut_out(&inside, left);
             }
@@ -213,6 +213,7 @@ fn blocks(bits: u8) -> u128 {
     1_u128.checked_shl(u32::from(bits)).unwrap_or(u128::MAX)
 }
 
+/// Canonical text. It reads back as the same prefix, but for IPv6 prefixes inside `::ffff:0:0/96`: those mean IPv4.
 impl<A: Address> fmt::Display for Prefix<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.bits.write_address(f)?;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use crate::prefix::Prefix;
-use crate::trie::{Claims, Fit, NotReleased, Occupied, Trie};
+use crate::trie::{Claims, Fit, NotReleased, Occupied, Source, Trie};
 use crate::view::{Counts, View, ViewId, Views, fragmentation};
 use crate::word::Address;
 
@@ -75,6 +75,18 @@ struct Cooling<A: Address> {
     queue: BTreeSet<(Moment, Prefix<A>)>,
 }
 
+impl<A: Address> Cooling<A> {
+    /// Checks that both orders have the same blocks, as many as are marked in the trie.
+    fn audit(&self, marked: usize) -> Result<(), String> {
+        let queued = self.until.iter().all(|(prefix, until)| self.queue.contains(&(*until, *prefix)));
+        if queued && self.until.len() == self.queue.len() && self.until.len() == marked {
+            return Ok(());
+        }
+        let (until, queue) = (self.until.len(), self.queue.len());
+        Err(format!("{until} blocks are cooling, {queue} are queued and {marked} are marked"))
+    }
+}
+
 impl<A: Address, O: Eq> Default for Register<A, O> {
     fn default() -> Self {
         Self {
@@ -110,10 +122,10 @@ impl<A: Address, O: Eq> Register<A, O> {
     }
 
     /// Grants a free block of `length` from a view: never one that touches an exclusion.
-    pub fn grant(&mut self, view: ViewId, length: u8, fit: Fit<A>, owner: O) -> Result<Prefix<A>, GrantRefusal<A>> {
-        let view = self.views.get(view).ok_or(GrantRefusal::UnknownView)?;
+    pub fn grant(&mut self, id: ViewId, length: u8, fit: Fit<A>, owner: O) -> Result<Prefix<A>, GrantRefusal<A>> {
+        let view = self.views.get(id).ok_or(GrantRefusal::UnknownView)?;
         let (range, pieces) = (view.range(), view.shared_pieces());
-        self.grant_from(range, &pieces, length, fit, owner)
+        self.grant_from((Source::View(id.0), &pieces), range, length, fit, owner)
     }
 
     /// Grants a free block of `length` inside `range`, whatever the views say.
@@ -124,20 +136,20 @@ impl<A: Address, O: Eq> Register<A, O> {
         fit: Fit<A>,
         owner: O,
     ) -> Result<Prefix<A>, GrantRefusal<A>> {
-        self.grant_from(range, &[range], length, fit, owner)
+        self.grant_from((Source::Range(range), &[range]), range, length, fit, owner)
     }
 
     fn grant_from(
         &mut self,
+        source: (Source<A>, &[Prefix<A>]),
         range: Prefix<A>,
-        pieces: &[Prefix<A>],
         length: u8,
         fit: Fit<A>,
         owner: O,
     ) -> Result<Prefix<A>, GrantRefusal<A>> {
         possible(range, length)?;
         let Self { trie, views, .. } = self;
-        let block = trie.grant(pieces, length, fit, owner, |trie, block| views.count(trie, block, View::taken));
+        let block = trie.grant(source, length, fit, owner, |trie, block| views.count_grant(trie, block));
         let block = block.ok_or(GrantRefusal::Exhausted { length, range })?;
         self.end_cooling(block);
         Ok(block)
@@ -267,26 +279,29 @@ impl<A: Address, O: Eq> Register<A, O> {
         Some(self.counts_of(view, view.free()))
     }
 
-    /// The same, counted anew from the claims.
+    /// The same with the free blocks and addresses counted anew, claim by claim.
     pub fn recount(&self, id: ViewId) -> Option<Counts> {
         let view = self.views.get(id)?;
-        Some(self.counts_of(view, view.count_free(&self.trie)))
+        Some(self.counts_of(view, view.recount_free(&self.trie)))
     }
 
     /// Checks everything that is kept against what it was made from; says what does not agree.
     pub fn audit(&self) -> Result<(), String> {
         self.trie.audit()?;
+        self.cooling.audit(self.trie.cooling())?;
         self.views.audit(&self.trie)
     }
 
     fn counts_of(&self, view: &View<A>, (blocks, addresses): (u128, u128)) -> Counts {
         let capacity = view.capacity();
         let free = if view.length() == A::WIDTH { self.shown(blocks, view.range()) } else { blocks };
+        // Modulo 2^128 the difference is exact also where the capacity is 2^128 and is only shown as less.
+        let whole = if capacity == u128::MAX { 0 } else { capacity };
         let free_addresses = self.shown(addresses, view.range());
         let largest_free = view.pieces().iter().filter_map(|piece| self.trie.largest_free(*piece)).min();
         Counts {
             capacity,
-            allocated: capacity.saturating_sub(free),
+            allocated: whole.wrapping_sub(blocks),
             free,
             free_addresses,
             largest_free,

@@ -1,6 +1,6 @@
 //! Views: named windows on a register, each a range cut into blocks of one size.
 //!
-//! A view owns nothing. It says where grants may come from and keeps count, so that a status page costs no scan. Any
+//! A view owns nothing. It says where grants may come from and keeps count, so that a status page scans no claims. Any
 //! number of views may overlap: they all look at the same register. This file knows arithmetic; [`crate::register`]
 //! tells it what changed.
 
@@ -52,6 +52,7 @@ pub struct View<A: Address> {
     /// The range without its exclusions, in order. A block is in the view when it lies in one of these. Shared, so that a
     /// grant can look at them while it changes the register.
     pieces: Arc<[Prefix<A>]>,
+    capacity: u128,
     /// Modulo 2^128, like all counts until they are shown.
     free_blocks: u128,
     free_addresses: u128,
@@ -95,7 +96,8 @@ impl<A: Address> View<A> {
         if !pieces.iter().any(|piece| piece.length() <= length) {
             return Err(ViewRefusal::NothingLeft { length });
         }
-        Ok(Self { range, length, pieces, free_blocks: 0, free_addresses: 0 })
+        let capacity = pieces.iter().fold(0, |sum: u128, piece| sum.saturating_add(piece.blocks(length)));
+        Ok(Self { range, length, pieces, capacity, free_blocks: 0, free_addresses: 0 })
     }
 
     /// The range.
@@ -129,6 +131,29 @@ impl<A: Address> View<A> {
         (count(self.length), count(A::WIDTH))
     }
 
+    /// The same without a look at anything that the trie keeps but the claims: the gaps between them are measured.
+    pub(crate) fn recount_free<O: Eq>(&self, trie: &Trie<A, O>) -> (u128, u128) {
+        let (mut blocks, mut addresses) = (0_u128, 0_u128);
+        for piece in self.pieces.iter().filter(|piece| trie.around(**piece).is_empty()) {
+            let mut gap = |first: A, last: A| {
+                blocks = blocks.wrapping_add(whole_blocks(first, last, self.length));
+                addresses = addresses.wrapping_add(whole_blocks(first, last, A::WIDTH));
+            };
+            let mut from = Some(piece.first());
+            for (claim, _) in trie.inside(*piece) {
+                let Some(first) = from.filter(|first| *first <= claim.last()) else { continue };
+                if first < claim.first() {
+                    gap(first, claim.first().minus_wrapping(A::ONE));
+                }
+                from = claim.last().plus(A::ONE);
+            }
+            if let Some(first) = from.filter(|first| *first <= piece.last()) {
+                gap(first, piece.last());
+            }
+        }
+        (blocks, addresses)
+    }
+
     /// Counts what became free or, the other way round, was taken.
     pub(crate) fn freed(&mut self, blocks: u128, addresses: u128) {
         self.free_blocks = self.free_blocks.wrapping_add(blocks);
@@ -140,9 +165,9 @@ impl<A: Address> View<A> {
         self.free_addresses = self.free_addresses.wrapping_sub(addresses);
     }
 
-    /// How many blocks of the view's size it has.
-    pub fn capacity(&self) -> u128 {
-        self.pieces.iter().fold(0, |sum: u128, piece| sum.saturating_add(piece.blocks(self.length)))
+    /// How many blocks of the view's size it has; `u128::MAX` stands for 2^128.
+    pub const fn capacity(&self) -> u128 {
+        self.capacity
     }
 
     /// The part of each piece that a change of `changed` can matter to, when blocks of `length` are counted: whole blocks
@@ -155,6 +180,17 @@ impl<A: Address> View<A> {
             .iter()
             .take_while(move |piece| piece.first() <= changed.last())
             .map(move |piece| if piece.contains(&changed) { changed } else { *piece })
+    }
+}
+
+/// How many whole blocks of `length` lie from `first` to `last`, modulo 2^128.
+fn whole_blocks<A: Address>(first: A, last: A, length: u8) -> u128 {
+    let (shift, within) = (u32::from(A::WIDTH - length), A::MAX.down(length).wide());
+    let number = |point: u128| point.checked_shr(shift).unwrap_or(0);
+    let begins = number(first.wide()) + u128::from(first.wide() & within != 0);
+    match last.wide().checked_sub(within).map(number) {
+        Some(last_begins) if begins <= last_begins => (last_begins - begins).wrapping_add(1),
+        _ => 0,
     }
 }
 
@@ -196,6 +232,27 @@ impl<A: Address> Views<A> {
     /// is about to be taken, or after it was freed, when all of it that is free was not.
     #[inline]
     pub(crate) fn count<O: Eq>(&mut self, trie: &Trie<A, O>, prefix: Prefix<A>, change: fn(&mut View<A>, u128, u128)) {
+        self.count_by(prefix, change, |block, length| trie.count_free(block, length));
+    }
+
+    /// Counts a grant of `granted` before it is made. All of it is free then, so mostly there is nothing to look up.
+    #[inline]
+    pub(crate) fn count_grant<O: Eq>(&mut self, trie: &Trie<A, O>, granted: Prefix<A>) {
+        self.count_by(granted, View::taken, |block, length| match block.blocks(length) {
+            _ if block.length() < granted.length() => trie.count_free(block, length),
+            // All hosts of `::/0`: 2^128, which is nothing modulo 2^128.
+            u128::MAX => 0,
+            blocks => blocks,
+        });
+    }
+
+    #[inline]
+    fn count_by(
+        &mut self,
+        prefix: Prefix<A>,
+        change: fn(&mut View<A>, u128, u128),
+        count_free: impl Fn(Prefix<A>, u8) -> u128,
+    ) {
         if self.by_id.is_empty() {
             return;
         }
@@ -204,7 +261,7 @@ impl<A: Address> Views<A> {
             let Some(view) = by_id.get_mut(id) else { return };
             let count = |length| {
                 let blocks = view.affected(prefix, length);
-                blocks.fold(0_u128, |sum, block| sum.wrapping_add(trie.count_free(block, length)))
+                blocks.fold(0_u128, |sum, block| sum.wrapping_add(count_free(block, length)))
             };
             let (blocks, addresses) = (count(view.length), count(A::WIDTH));
             change(view, blocks, addresses);
@@ -214,8 +271,11 @@ impl<A: Address> Views<A> {
     /// Checks the counts that are kept against the trie.
     pub(crate) fn audit<O: Eq>(&self, trie: &Trie<A, O>) -> Result<(), String> {
         self.windows.audit()?;
+        if self.windows.claims() != self.by_id.len() {
+            return Err(format!("{} views have {} windows", self.by_id.len(), self.windows.claims()));
+        }
         for view in self.by_id.values() {
-            let (kept, counted) = (view.free(), view.count_free(trie));
+            let (kept, counted) = (view.free(), view.recount_free(trie));
             if kept != counted {
                 return Err(format!("the view of {} keeps {kept:?} free, counted {counted:?}", view.range));
             }

@@ -125,7 +125,7 @@ impl<A: Address> Pair<A> {
     }
 
     fn grant(&mut self, source: &Source<A>, choices: &mut impl Choices) {
-        let (owner, fit) = (owner(choices), fit(choices));
+        let (owner, fit) = (owner(choices), fit(source.range, choices));
         self.grant_by(source, fit, owner);
     }
 
@@ -229,10 +229,8 @@ impl<A: Address> Pair<A> {
         assert_eq!(sorted(real.owners(probe).map(|owner| (probe, owner))), owners, "of {probe}");
         assert_eq!(real.largest_free(probe), free.iter().map(Prefix::length).min(), "largest in {probe}");
         let length = choices.below(u64::from(A::WIDTH) + 1) as u8;
-        if free != [Prefix::ALL] || length < 128 {
-            assert_eq!(real.count_free(probe, length), count(&free, length), "/{length} in {probe}");
-        }
-        let fit = fit(choices);
+        assert_eq!(real.count_free(probe, length), count(&free, length), "/{length} in {probe}");
+        let fit = fit(probe, choices);
         let rested = free_blocks(probe, &naive.in_the_way(&[], true));
         let expected = find(&rested, length, fit).or_else(|| find(&free, length, fit));
         assert_eq!(real.find(probe, length, fit), expected, "find /{length} in {probe} by {fit:?}");
@@ -316,11 +314,17 @@ fn owner(choices: &mut impl Choices) -> Owner {
     choices.below(OWNERS) as Owner
 }
 
-fn fit<A: Address>(choices: &mut impl Choices) -> Fit<A> {
-    match choices.below(4) {
+fn fit<A: Address>(within: Prefix<A>, choices: &mut impl Choices) -> Fit<A> {
+    match choices.below(6) {
         0 | 1 => Fit::Best,
         2 => Fit::First,
-        _ => Fit::Next(prefix::<A>(choices).first()),
+        3 => Fit::Next(prefix::<A>(choices).first()),
+        // From the middle of something inside.
+        _ => {
+            let bits = A::narrow(u128::from(choices.below(256))).up(choices.below(u64::from(A::WIDTH)) as u8);
+            let middle = bits ^ A::narrow(u128::from(choices.below(256)));
+            Fit::Next(within.first() | (middle & !range_mask(within)))
+        }
     }
 }
 

@@ -71,8 +71,8 @@ impl Pair {
 
     /// What both wishes come to. The IPv4 refusal is told first.
     fn reservable(&self, v4: Option<Wish<u32>>, v6: Option<Wish<u128>>) -> Result<Reservation, ReservationRefusal> {
-        let v4 = v4.map(|wish| self.v4.grantable(wish)).transpose()?;
-        let v6 = v6.map(|wish| self.v6.grantable(wish)).transpose()?;
+        let v4 = v4.map(|wish| self.v4.grantable(wish)).transpose().map_err(ReservationRefusal::V4)?;
+        let v6 = v6.map(|wish| self.v6.grantable(wish)).transpose().map_err(ReservationRefusal::V6)?;
         Ok(Reservation { v4, v6 })
     }
 
@@ -97,7 +97,7 @@ impl Pair {
 
     fn give_back_as(&mut self, reservation: Reservation, owner: Owner) -> bool {
         let expected = self.returnable(reservation, owner);
-        assert_eq!(self.real.give_back(reservation, &owner), expected, "give back {reservation:?} as {owner}");
+        assert_eq!(self.real.give_back(reservation, &owner, None), expected, "give back {reservation:?} as {owner}");
         if expected.is_ok() {
             let released = reservation.v4.map_or(Ok(()), |block| self.v4.claims.release(block, owner, None));
             assert_eq!(released, Ok(()));
@@ -108,8 +108,8 @@ impl Pair {
     }
 
     fn returnable(&self, reservation: Reservation, owner: Owner) -> Result<(), ReturnRefusal> {
-        reservation.v4.map_or(Ok(()), |block| self.v4.claims.releasable(block, owner))?;
-        reservation.v6.map_or(Ok(()), |block| self.v6.claims.releasable(block, owner))?;
+        reservation.v4.map_or(Ok(()), |block| self.v4.claims.releasable(block, owner)).map_err(ReturnRefusal::V4)?;
+        reservation.v6.map_or(Ok(()), |block| self.v6.claims.releasable(block, owner)).map_err(ReturnRefusal::V6)?;
         Ok(())
     }
 

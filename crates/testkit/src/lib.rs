@@ -7,6 +7,7 @@
 pub mod blocks;
 pub mod both;
 pub mod choices;
+pub mod fuzz;
 pub mod naive;
 pub mod naive_pool;
 pub mod pool;

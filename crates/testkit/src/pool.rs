@@ -195,6 +195,7 @@ impl<P: Word> Pair<P> {
 
     /// Asks both everything there is to ask.
     fn compare(&self, choices: &mut impl Choices) {
+        assert_eq!(self.real.audit(), Ok(()));
         let (real, naive) = (&self.real, &self.naive);
         assert_eq!(real.free(), (count(&naive.free(Turn::First)), count(&naive.free(Turn::Last))), "free");
         assert!(real.claimed(P::ZERO, P::MAX).eq(naive.claimed.iter().copied()), "all claimed");
@@ -281,34 +282,42 @@ impl<P: Word> Pair<P> {
     }
 }
 
-/// Random numbers to pick by: one that was chosen, then whatever comes.
+/// Random numbers to pick by: two that were chosen, then whatever comes.
 #[derive(Clone, Debug)]
 struct Script {
-    first: u64,
+    chosen: [u64; 2],
     then: Seeded,
-    drawn: u64,
+    drawn: usize,
 }
 
 impl Script {
-    /// The first number is an extreme one, or one close to where the numbers of one of `many` points begin.
+    /// The first numbers are extreme, or close to where those begin that mean another of `many` points.
     fn new(many: u128, choices: &mut impl Choices) -> Self {
         let mut then = Seeded::new(choices.below(256));
-        let first = match choices.below(4) {
-            0 => choices.one_of(&[0, u64::MAX]),
-            1 | 2 if (1..1 << 64).contains(&many) => {
-                let some = index(many, || then.bits()).unwrap_or(0);
-                let start = (some << 64).div_ceil(many) as u64;
-                start.wrapping_sub(choices.below(3)).wrapping_add(1)
-            }
-            _ => then.bits(),
+        let chosen = match choices.below(4) {
+            0 => [choices.one_of(&[0, u64::MAX]); 2],
+            1 | 2 => close_to_another(many, &mut then, choices),
+            _ => [then.bits(), then.bits()],
         };
-        Self { first, then, drawn: 0 }
+        Self { chosen, then, drawn: 0 }
     }
 
     fn draw(&mut self) -> u64 {
         self.drawn += 1;
-        if self.drawn == 1 { self.first } else { self.then.bits() }
+        self.chosen.get(self.drawn - 1).copied().unwrap_or_else(|| self.then.bits())
     }
+}
+
+fn close_to_another(many: u128, then: &mut Seeded, choices: &mut impl Choices) -> [u64; 2] {
+    let beside = choices.below(3);
+    if many < 1 << 64 {
+        let some = index(many.max(1), || then.bits()).unwrap_or(0);
+        let start = (some << 64).div_ceil(many.max(1)) as u64;
+        return [start.wrapping_sub(beside).wrapping_add(1), then.bits()];
+    }
+    // The last index, and the number after it, which is none.
+    let number = (many - u128::from(beside) + 1) << many.leading_zeros();
+    [(number >> 64) as u64, number as u64]
 }
 
 fn newly(new: bool) -> Result<(), PoolRefusal> {

@@ -38,7 +38,7 @@ var works = []work{
 	{"fill-v4-interval", "the same fill through an interval tree", fillV4Interval},
 	{"fill-v6", "fill a /48 with /64", fillV6},
 	{"random-full", "a random free address of a /12 that is 99.9 % full", randomFull},
-	{"random-1000-ranges", "a random free address of 1,000 /22 that are 99 % full together", random1000Ranges},
+	{"random-1000-ranges", "a random free address of 1,000 /22 that are 99.9 % full together", random1000Ranges},
 }
 
 func main() {

@@ -34,7 +34,7 @@ func random1000Ranges(report func(measurement)) error {
 		binary.BigEndian.PutUint32(base[:], 10<<24|i<<10)
 		ranges = append(ranges, netip.PrefixFrom(netip.AddrFrom4(base), 22))
 	}
-	taken := takenOf(ranges, 100)
+	taken := takenOf(ranges, 1000)
 	store, bytes, err := heapOf(func() (*informer, error) { return holding(taken) })
 	if err != nil {
 		return err

@@ -1,12 +1,12 @@
 //! Our half of `cargo xtask bench space`.
 //!
-//! Grants are made on the bare register, without views, as the peers keep no counts of this kind. Owners are numbers, as
-//! in a controller that keeps its own table of nodes; where bytes are measured, they are names, and the names count.
+//! Fills are measured on the bare register and through a view that keeps counts. Owners are numbers, as in a controller
+//! that keeps its own table of nodes; where bytes are measured, they are names, and the names count.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use space::{Address, Fit, Pool, Prefix, Range, Register};
+use space::{Address, Fit, Pool, Prefix, Range, Register, View};
 
 use super::heap::held;
 use super::measure::{Measured, batches, fresh};
@@ -30,6 +30,27 @@ pub(super) fn fill_v4() -> Result<Measured> {
     })?;
     drop(register);
     Ok(fill(range, 24)?.with_bytes(bytes))
+}
+
+/// The same through a view that keeps counts and excludes what a Service range would take.
+pub(super) fn fill_v4_view() -> Result<Measured> {
+    let (range, service) = (Prefix::new(10_u32 << 24, 8)?, Prefix::new(0x0a60_0000_u32, 16)?);
+    let view = View::new(range, 24, &[service])?;
+    let blocks = FILL - (1 << 8);
+    fresh(
+        blocks,
+        || {
+            let mut register = Register::<u32, u32>::new();
+            let view = register.add_view(view.clone());
+            Ok((register, view))
+        },
+        |(register, view)| {
+            for owner in 0..blocks {
+                register.grant(*view, 24, Fit::Best, owner)?;
+            }
+            Ok(())
+        },
+    )
 }
 
 pub(super) fn fill_v6() -> Result<Measured> {
@@ -151,9 +172,9 @@ pub(super) fn random_full() -> Result<Measured> {
 pub(super) fn random_1000_ranges() -> Result<Measured> {
     let mut pool = Pool::new();
     for range in 0..1_000 {
-        pool.add_range(Range::service(Prefix::new(10_u32 << 24 | range << 12, 22)?)?);
+        pool.add_range(Range::service(Prefix::new(10_u32 << 24 | range << 10, 22)?)?);
     }
-    random_addresses(pool, 100)
+    random_addresses(pool, 1_000)
 }
 
 /// Grants of random addresses from a pool that is filled up to one part in `free_part`.

@@ -8,7 +8,7 @@ use super::{Range, points::Points};
 use crate::word::Word;
 
 /// Disjoint stretches in order, with a running count of what is free in them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lane<P> {
     stretches: Vec<Stretch<P>>,
     /// A Fenwick tree over the free points of each stretch: both a change and a search take one step for each bit of the

@@ -174,12 +174,24 @@ impl<P: Word> Pool<P> {
         Self::default()
     }
 
-    /// Adds a range.
+    /// Adds a range. Each change of the ranges looks at all of them: many at once are for [`Pool::add_ranges`].
     pub fn add_range(&mut self, range: Range<P>) -> RangeId {
+        let id = self.insert_range(range);
+        self.lay_lanes();
+        id
+    }
+
+    /// Adds ranges, at the cost of adding one.
+    pub fn add_ranges(&mut self, ranges: impl IntoIterator<Item = Range<P>>) -> Vec<RangeId> {
+        let ids = ranges.into_iter().map(|range| self.insert_range(range)).collect();
+        self.lay_lanes();
+        ids
+    }
+
+    fn insert_range(&mut self, range: Range<P>) -> RangeId {
         let id = RangeId(self.next_range);
         self.next_range += 1;
         self.ranges.insert(id, range);
-        self.lay_lanes();
         id
     }
 
@@ -193,8 +205,10 @@ impl<P: Word> Pool<P> {
     /// Closes a range to new grants, or opens it again. Releases go on either way.
     pub fn set_open(&mut self, id: RangeId, open: bool) -> Result<(), RangeRefusal> {
         let range = self.ranges.get_mut(&id).ok_or(RangeRefusal::Unknown)?;
-        range.open = open;
-        self.lay_lanes();
+        if range.open != open {
+            range.open = open;
+            self.lay_lanes();
+        }
         Ok(())
     }
 
@@ -209,6 +223,18 @@ impl<P: Word> Pool<P> {
         let size = span(range.first, range.last);
         let claimed = u128::from(held(&self.claimed, range.first, range.last));
         Ok(RangeCounts { size, claimed, free: size - claimed, band: range.band })
+    }
+
+    /// Checks the counts that are kept against the claims; says what does not agree.
+    pub fn audit(&self) -> Result<(), String> {
+        let counted = self.claimed.between(P::ZERO, P::MAX).count();
+        if counted != self.claimed.count() as usize {
+            return Err(format!("{} claims are kept, {counted} are there", self.claimed.count()));
+        }
+        if lanes(self.ranges.values(), &self.claimed) != self.lanes {
+            return Err("what is kept of the free points is not what the ranges and claims say".to_owned());
+        }
+        Ok(())
     }
 
     fn lay_lanes(&mut self) {

@@ -26,6 +26,9 @@ impl<A: Address, O: Eq> Trie<A, O> {
         if at != ROOT && (node.is_empty() || node.is_passage()) {
             return Err(format!("node {name} is of no use"));
         }
+        if node.busy & !node.kids != 0 {
+            return Err(format!("node {name} has busy leaves without a child"));
+        }
         if (node.branch == NONE) != (node.kids == 0) {
             return Err(format!("node {name} and its branch disagree about having children"));
         }

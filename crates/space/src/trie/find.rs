@@ -1,7 +1,8 @@
 //! Looking for free space.
 //!
 //! Every node has the set of sizes that are free below it, so a search never goes where there is nothing for it: best
-//! fit is one descent, first fit at most one step back at each digit. Nothing here depends on how full the trie is.
+//! fit is one descent, and first fit looks at each leaf of the nodes on its way once. Neither depends on how full the trie
+//! is. Counting does: it visits what is taken inside the block that is counted.
 
 #![allow(clippy::inline_always, reason = "one copy for each mood, so that the search does not ask at each step")]
 
@@ -76,7 +77,8 @@ impl<A: Address, O: Eq> Trie<A, O> {
         if let [within] = pieces {
             return self.find(*within, length, fit);
         }
-        [Mood::Rested, Mood::Free].into_iter().find_map(|mood| self.find_among_in_mood(pieces, length, fit, mood))
+        let careful = [Mood::Rested].into_iter().filter(|_| self.cooling > 0);
+        careful.chain([Mood::Free]).find_map(|mood| self.find_among_in_mood(pieces, length, fit, mood))
     }
 
     fn find_among_in_mood(&self, pieces: &[Prefix<A>], length: u8, fit: Fit<A>, mood: Mood) -> Option<Prefix<A>> {
@@ -87,11 +89,7 @@ impl<A: Address, O: Eq> Trie<A, O> {
         };
         match fit {
             Fit::First => pieces.iter().find_map(|piece| find_by(piece, fit)),
-            Fit::Best => {
-                let hole = |piece: &&Prefix<A>| self.best_hole(**piece, length, mood);
-                // The longest hole wins, and the first piece among equals: `max_by_key` would take the last.
-                pieces.iter().rev().max_by_key(hole).and_then(|piece| find_by(piece, fit))
-            }
+            Fit::Best => self.best_piece(pieces, length, mood).and_then(|piece| find_by(&piece, fit)),
             Fit::Next(from) => {
                 // Only the piece around `from` may have to be searched twice, before and after all others.
                 let passed = pieces.partition_point(|piece| piece.last() < from);
@@ -128,7 +126,7 @@ impl<A: Address, O: Eq> Trie<A, O> {
             Region::Taken => None,
             Region::Part(part) => self.first(part, length, from, mood),
         };
-        first_from(from).or_else(|| first_from(within.first()))
+        first_from(from).or_else(|| if from == within.first() { None } else { first_from(within.first()) })
     }
 
     /// A free block by best fit, and the hole it comes from as a prefix length.
@@ -160,6 +158,22 @@ impl<A: Address, O: Eq> Trie<A, O> {
         (sizes != A::ZERO).then(|| sizes.trailing_zeros() + 1)
     }
 
+    /// The piece that has the smallest hole for `length`, the first of those that have it.
+    pub(super) fn best_piece(&self, pieces: &[Prefix<A>], length: u8, mood: Mood) -> Option<Prefix<A>> {
+        let mut best = None;
+        for piece in pieces.iter().filter(|piece| piece.length() <= length) {
+            let hole = self.best_hole(*piece, length, mood);
+            if hole > best.map(|(hole, _)| hole) {
+                best = hole.map(|hole| (hole, *piece));
+                // No hole fits better than one of the very size.
+                if hole == Some(length) {
+                    break;
+                }
+            }
+        }
+        best.map(|(_, piece)| piece)
+    }
+
     /// The size of the hole that best fit would take for `length` inside `within`, as a prefix length.
     fn best_hole(&self, within: Prefix<A>, length: u8, mood: Mood) -> Option<u8> {
         match self.region(within, mood, &mut Path::from_root()) {
@@ -171,6 +185,9 @@ impl<A: Address, O: Eq> Trie<A, O> {
 
     /// How many blocks of `length` inside `within` nobody holds any part of, modulo 2^128.
     pub(crate) fn count_free(&self, within: Prefix<A>, length: u8) -> u128 {
+        if length > A::WIDTH {
+            return 0;
+        }
         match self.region(within, Mood::Free, &mut Path::from_root()) {
             Region::Open => count_in(within.length(), length),
             Region::Taken => 0,

@@ -16,8 +16,10 @@ use crate::word::Address;
 /// Where the last search for the best fit ended.
 #[derive(Debug)]
 pub(super) struct Finger<A: Address> {
-    /// What was asked for; nothing when something else has happened since.
-    asked: Option<(Prefix<A>, u8)>,
+    /// What was asked for, and the prefix length; nothing when something else has happened since.
+    asked: Option<(Source<A>, u8)>,
+    /// The piece of it that the search chose.
+    within: Prefix<A>,
     /// The hole that the search chose, as a prefix length.
     hole: u8,
     /// The way to the node that decides the block.
@@ -26,33 +28,41 @@ pub(super) struct Finger<A: Address> {
 
 impl<A: Address> Finger<A> {
     fn new() -> Self {
-        Self { asked: None, hole: 0, path: Path::from_root() }
+        Self { asked: None, within: Prefix::ALL, hole: 0, path: Path::from_root() }
     }
 }
 
+/// Names what a grant comes from. The same name means the same pieces, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source<A: Address> {
+    /// A range, which is its only piece.
+    Range(Prefix<A>),
+    /// A view, by its number.
+    View(u64),
+}
+
 impl<A: Address, O: Eq> Trie<A, O> {
-    /// Finds a free block inside one of `pieces`, which are disjoint and in order, and occupies it on the same way down.
-    /// In between, `before` may look at the trie as it is without the block.
+    /// Finds a free block inside one of the `pieces` of a source, which are disjoint and in order, and occupies it on the
+    /// same way down. In between, `before` may look at the trie as it is without the block.
     pub(crate) fn grant(
         &mut self,
-        pieces: &[Prefix<A>],
+        (source, pieces): (Source<A>, &[Prefix<A>]),
         length: u8,
         fit: Fit<A>,
         owner: O,
         before: impl FnOnce(&Self, Prefix<A>),
     ) -> Option<Prefix<A>> {
-        match pieces {
-            [within] if fit == Fit::Best && self.cooling == 0 => self.grant_by_finger(*within, length, owner, before),
-            _ => {
-                let block = self.find_among(pieces, length, fit)?;
-                before(self, block);
-                self.occupy(block, owner);
-                Some(block)
-            }
+        if fit == Fit::Best && self.cooling == 0 {
+            return self.grant_by_finger((source, pieces), length, owner, before);
         }
+        let block = self.find_among(pieces, length, fit)?;
+        before(self, block);
+        self.occupy(block, owner);
+        Some(block)
     }
 
-    /// Whatever was remembered is worth nothing after any other change.
+    /// Whatever was remembered is worth nothing after any other change. While something cools, there is nothing to forget:
+    /// the release that began it did, and grants do without the finger until it ends.
     pub(super) fn forget_finger(&mut self) {
         if let Some(finger) = &mut self.finger {
             finger.asked = None;
@@ -61,13 +71,13 @@ impl<A: Address, O: Eq> Trie<A, O> {
 
     fn grant_by_finger(
         &mut self,
-        within: Prefix<A>,
+        (source, pieces): (Source<A>, &[Prefix<A>]),
         length: u8,
         owner: O,
         before: impl FnOnce(&Self, Prefix<A>),
     ) -> Option<Prefix<A>> {
         let mut finger = self.finger.take().unwrap_or_else(|| Box::new(Finger::new()));
-        let next = if finger.asked == Some((within, length)) { self.next_at(&finger, within, length) } else { None };
+        let next = if finger.asked == Some((source, length)) { self.next_at(&finger, length) } else { None };
         let block = if let Some(block) = next {
             before(self, block);
             self.occupy_here(Way { end: End::Decides, covered: false }, &finger.path, block, owner);
@@ -75,12 +85,13 @@ impl<A: Address, O: Eq> Trie<A, O> {
         } else {
             finger.asked = None;
             finger.path.restart();
-            let found = self.find_best(within, length, Mood::Free, &mut finger.path);
-            found.map(|(block, hole)| {
+            let within = if let [only] = pieces { Some(*only) } else { self.best_piece(pieces, length, Mood::Free) };
+            within.and_then(|within| {
+                let (block, hole) = self.find_best(within, length, Mood::Free, &mut finger.path)?;
                 before(self, block);
-                (finger.asked, finger.hole) = (Some((within, length)), hole);
+                (finger.asked, finger.within, finger.hole) = (Some((source, length)), within, hole);
                 self.occupy_from(&mut finger.path, block, owner);
-                block
+                Some(block)
             })
         };
         self.finger = Some(finger);
@@ -89,7 +100,8 @@ impl<A: Address, O: Eq> Trie<A, O> {
 
     /// The block that a search from the root would find, if it is in the node that the finger is on.
     #[inline]
-    fn next_at(&self, finger: &Finger<A>, within: Prefix<A>, length: u8) -> Option<Prefix<A>> {
+    fn next_at(&self, finger: &Finger<A>, length: u8) -> Option<Prefix<A>> {
+        let within = finger.within;
         let node = self.nodes.get(finger.path.last());
         // The range may be a part of what this node divides.
         let among = if within.length() > node.depth { leaves(node.place(within)) } else { Leaves::MAX };

@@ -20,6 +20,7 @@ mod walk;
 
 pub use find::Fit;
 use finger::Finger;
+pub(crate) use finger::Source;
 pub use walk::Claims;
 
 use crate::arena::Arena;
@@ -53,9 +54,9 @@ pub(crate) struct Trie<A: Address, O> {
 /// What `occupy` found where it wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupied {
-    /// Nobody else holds any of it.
+    /// It is the only claim on any of it.
     Alone,
-    /// Somebody else holds some or all of it.
+    /// There is another claim on some or all of it, be it of another owner or of the same one.
     Shared,
     /// This owner held exactly this block before: nothing changed.
     Already,
@@ -82,6 +83,11 @@ impl<A: Address, O: Eq> Trie<A, O> {
     /// How many claims there are, every owner of every block counted.
     pub(crate) fn claims(&self) -> usize {
         self.claims.used()
+    }
+
+    /// How many blocks are marked as cooling.
+    pub(crate) fn cooling(&self) -> usize {
+        self.cooling
     }
 
     /// Records that `owner` holds `prefix`, whatever else is held there.
@@ -197,7 +203,6 @@ impl<A: Address, O: Eq> Trie<A, O> {
 
     /// Forgets that `prefix` is cooling down.
     pub(crate) fn warm(&mut self, prefix: Prefix<A>) {
-        self.forget_finger();
         let mut path = Path::from_root();
         if !self.walk_to(prefix, &mut path) {
             return;
