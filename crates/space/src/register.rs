@@ -239,7 +239,8 @@ impl<A: Address, O: Eq> Register<A, O> {
 
     /// How many blocks of `length` inside `within` nobody holds any part of; `u128::MAX` stands for 2^128.
     pub fn count_free(&self, within: Prefix<A>, length: u8) -> u128 {
-        self.shown(self.trie.count_free(within, length), within)
+        // Only hosts can be as many as that; for blocks that do not exist, none is none.
+        if length > A::WIDTH { 0 } else { self.shown(self.trie.count_free(within, length), within) }
     }
 
     /// A count that was kept modulo 2^128: an open `::/0` has 2^128 hosts, which looks like none.

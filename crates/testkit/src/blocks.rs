@@ -12,6 +12,8 @@ const OWNERS: u64 = 4;
 const ANCHORS: [u128; 4] = [0, 0x0a00_0000_0000_0000_0000_0000_0000_0000, 0x2001_0db8 << 96, u128::MAX];
 /// More claims than this and the driver only releases: the naive register is slow.
 const ENOUGH_CLAIMS: usize = 60;
+/// Enough views that a register looks up which of them a change matters to, and few enough to ask each at other times.
+const MOST_VIEWS: usize = 12;
 
 /// A register, its naive twin and the views on them.
 #[derive(Debug)]
@@ -184,7 +186,7 @@ impl<A: Address> Pair<A> {
             let whole = count(&free_blocks(range, &excluded), range.length() + deeper);
             assert_eq!(whole, 0, "a view of {range} without {excluded:?} was refused");
         }
-        if self.views.len() > 6 {
+        if self.views.len() > MOST_VIEWS {
             self.remove_view(choices);
         }
     }

@@ -67,7 +67,7 @@ pub fn pool(data: &[u8]) {
 pub fn prefix(data: &[u8]) {
     let Some((family, rest)) = data.split_first() else { return };
     let mut raw = Raw(rest);
-    if family % 2 == 0 { raw_arguments::<u32>(&mut raw) } else { raw_arguments::<u128>(&mut raw) }
+    if family.is_multiple_of(2) { raw_arguments::<u32>(&mut raw) } else { raw_arguments::<u128>(&mut raw) }
 }
 
 /// Raw arguments from bytes; zeros when there are no more.
@@ -97,7 +97,7 @@ impl Raw<'_> {
     /// Any length, in half of the cases one that is possible or barely not.
     fn length<A: Address>(&mut self) -> u8 {
         let length = self.byte();
-        if self.byte() % 2 == 0 { length } else { length % (A::WIDTH + 2) }
+        if self.byte().is_multiple_of(2) { length } else { length % (A::WIDTH + 2) }
     }
 
     /// Some prefix that there is.
@@ -274,6 +274,8 @@ fn registers<A: Address>(raw: &mut Raw) {
     let mut register = Register::<A, u8>::new();
     let view = View::new(raw.prefix(), raw.length::<A>(), &[raw.prefix()]).ok();
     let view = view.map(|view| register.add_view(view));
+    // 2^128 hosts are free, and none of any length beyond.
+    ask(&register, Prefix::ALL, raw.length::<A>(), raw.fit::<A>());
     for owner in 0..raw.byte() % 8 {
         register.occupy(raw.prefix(), owner);
     }
