@@ -139,6 +139,7 @@ impl<A: Address, O: Eq> Register<A, O> {
         self.grant_from((Source::Range(range), &[range]), range, length, fit, owner)
     }
 
+    #[inline]
     fn grant_from(
         &mut self,
         source: (Source<A>, &[Prefix<A>]),

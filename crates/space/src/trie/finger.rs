@@ -69,6 +69,7 @@ impl<A: Address, O: Eq> Trie<A, O> {
         }
     }
 
+    #[inline]
     fn grant_by_finger(
         &mut self,
         (source, pieces): (Source<A>, &[Prefix<A>]),

@@ -149,6 +149,7 @@ impl<A: Address, O: Eq> Trie<A, O> {
     }
 
     /// The same at the node that decides the block.
+    #[inline]
     fn occupy_here(&mut self, way: Way, path: &Path, prefix: Prefix<A>, owner: O) -> Occupied {
         let at = path.last();
         let node = self.nodes.get(at);

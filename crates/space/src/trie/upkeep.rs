@@ -53,6 +53,7 @@ impl<A: Address, O: Eq> Trie<A, O> {
 
     /// After the last node of a path changed from the state it was in: takes out nodes that are of no more use, and tells
     /// each parent what it has to know, up to where nothing is news any more.
+    #[inline]
     pub(super) fn climb(&mut self, path: &Path, was: State<A>) {
         let mut was = was;
         for index in (1..path.used).rev() {
@@ -82,6 +83,7 @@ impl<A: Address, O: Eq> Trie<A, O> {
 
     /// The rest of a climb, and mostly all of it: sizes came or went in the node at `index` of a path, nothing else
     /// changed, and so nothing else can change above it.
+    #[inline]
     fn spread(&mut self, path: &Path, index: usize, flips: Summary<A>) {
         if self.cooling > 0 {
             return self.spread_in_both_moods(path, index, flips);
