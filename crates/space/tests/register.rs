@@ -246,3 +246,13 @@ fn refusals_say_what_was_wrong() {
     let halves = [v4("10.0.0.0/32"), v4("10.0.0.128/32")];
     assert_eq!(refused(25, &halves).to_string(), "the exclusions leave no whole /25 in the range");
 }
+
+#[test]
+fn next_fit_leaves_a_block_around_the_cursor_for_last() {
+    let mut register = Register::new();
+    let view = add_view(&mut register, "10.0.0.0/24", 26, &["10.0.0.64/26"]);
+    let next = Fit::Next(v4("10.0.0.32/32").first());
+    for expected in ["10.0.0.128/26", "10.0.0.192/26", "10.0.0.0/26", "no free /26 is left in 10.0.0.0/24"] {
+        assert_eq!(granted(register.grant(view, 26, next, "node")), expected);
+    }
+}
