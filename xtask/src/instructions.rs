@@ -12,9 +12,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{cache, process};
+use crate::{cache, cargo, process};
 
 /// The package and the bench target that has the works, and the function whose calls are counted.
 const PACKAGE: &str = "space";
@@ -112,7 +111,7 @@ fn count(root: &Path, valgrind: &Path) -> Result<Figures> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let said = process::output(Command::new(rustc).arg("-vV").current_dir(root))?;
     let compiler = Compiler::parse(&said).context("`rustc -vV` does not say its version and host")?;
-    let program = build(root)?;
+    let program = build()?;
     let folder = root.join("target/instructions");
     std::fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
     // Without a name it runs them all, and says which they are.
@@ -133,18 +132,8 @@ fn count(root: &Path, valgrind: &Path) -> Result<Figures> {
 }
 
 /// Builds the program; where it is.
-fn build(root: &Path) -> Result<PathBuf> {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root).args(["bench", "--no-run", "--package", PACKAGE, "--bench", PROGRAM]);
-    let said = process::output(cargo.arg("--message-format=json-render-diagnostics"))?;
-    executable(&said).with_context(|| format!("cargo built no bench target {PROGRAM}"))
-}
-
-/// The path of the program in cargo's messages.
-fn executable(messages: &str) -> Option<PathBuf> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut ours = messages.filter(|message| message["target"]["name"] == PROGRAM);
-    ours.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+fn build() -> Result<PathBuf> {
+    cargo::built(cargo::command().args(["bench", "--no-run", "--package", PACKAGE, "--bench", PROGRAM]), PROGRAM)
 }
 
 /// The works and how many operations each has, one to a line.
@@ -251,16 +240,6 @@ mod tests {
         for odd in ["a", "a b", "a 0"] {
             assert!(listed(odd).unwrap_err().to_string().starts_with(&format!("`{odd}` is no work")));
         }
-    }
-
-    #[test]
-    fn the_program_is_found_among_the_messages_of_cargo() {
-        let messages = concat!(
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"space\"},\"executable\":null}\nnot json\n",
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"instructions\"},\"executable\":\"/t/i-1\"}\n",
-        );
-        assert_eq!(executable(messages), Some("/t/i-1".into()));
-        assert_eq!(executable("{\"reason\":\"build-finished\",\"success\":true}\n"), None);
     }
 
     #[test]

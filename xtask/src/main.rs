@@ -4,8 +4,14 @@
 
 mod bench;
 mod cache;
+mod cargo;
+mod e2e;
 mod fuzz;
+mod generate;
+mod go;
+mod https;
 mod instructions;
+mod parts;
 mod process;
 mod tidy;
 
@@ -49,12 +55,47 @@ enum Task {
     /// Measure our code beside the peers' on the same work
     ///
     /// Prints one row for each line of the issue's table, with ratio and target, and keeps the figures in
-    /// target/bench/NAME.json. Builds itself in release first. The peers are called from Go programs in xtask/peers,
-    /// which need Go 1.26 and, for their first build, some minutes and the module proxy; without Go their rows say so,
-    /// and targets that need them are missed.
+    /// target/bench/NAME.json. Builds itself in release first. The peers of `space` are called from Go programs in
+    /// xtask/peers, those of `server` are the parts (`cargo xtask parts`); both need Go 1.26 and, for their first build,
+    /// some minutes and the module proxy. Without Go their rows say so, and targets that need them are missed. `server`
+    /// takes about ten minutes and two gigabytes of disk below target/bench-data, and wants the machine for itself.
     #[command(after_help = "Examples:\n  cargo xtask bench space\n  cargo xtask bench space --check\n  \
-                            cargo xtask bench space --only fill-v4")]
+                            cargo xtask bench space --only fill-v4\n  cargo xtask bench server")]
     Bench(bench::Options),
+    /// The load of `bench server`, which starts it; takes its order from stdin
+    #[command(hide = true)]
+    BenchLoad,
+    /// Make the committed files that come from somebody else's facts
+    ///
+    /// `schema` makes crates/api/src/schema/builtin.table from the Go types of the built-in kinds: run it when the version
+    /// in xtask/generate/schema/go.mod changes. Needs Go 1.26 and, for its first build, some minutes and the module proxy;
+    /// building and testing Cadastre needs neither.
+    #[command(after_help = "Examples:\n  cargo xtask generate schema\n  cargo xtask generate schema --check")]
+    Generate(generate::Options),
+    /// Build the real components that suites and benchmarks run, and keep them
+    ///
+    /// Builds etcd and Kubernetes' kubectl, kube-apiserver and kube-controller-manager from their released modules,
+    /// unchanged, and prints where each is: `parts/NAME-VERSION/NAME` in the cache, which is `$CADASTRE_CACHE` or else
+    /// ~/.cache/cadastre. What is there already is not built again, unless the versions in xtask/parts or the flags in
+    /// xtask/src/parts changed. Tasks that need parts build them by themselves; this one builds them ahead. Needs Go
+    /// 1.26 and the module proxy; the first build takes five to ten minutes on two cores.
+    #[command(after_help = "Examples:\n  cargo xtask parts\n  cargo xtask parts kubectl etcd\n  \
+                            cargo xtask parts --check")]
+    Parts(parts::Options),
+    /// Run real clients and real faults against the server, on each of its stores and beside the real kube-apiserver
+    ///
+    /// Builds the server in release and the parts that are not in the cache, starts everything on loopback, prints a line
+    /// for each case and a table at the end, and fails if a case did. The suite `server` drives kubectl and compares all it
+    /// says of ours with what it says of the control, the real kube-apiserver. `crash`, `disk-full` and `etcd-leader` put
+    /// the server under load while something fails, and count what was lost: nothing may be. Data, logs and transcripts
+    /// stay in target/e2e/SUITE/SERVER. Needs Go 1.26 for the parts, as `cargo xtask parts` does; `crash` on the embedded
+    /// store needs nothing, and `disk-full` needs root, for a small disk of its own.
+    #[command(
+        after_help = "Examples:\n  cargo xtask e2e\n  cargo xtask e2e --quick\n  cargo xtask e2e server --on control\n  \
+                            cargo xtask e2e server --on embedded --only 'json patch'\n  \
+                            cargo xtask e2e crash --on embedded --rounds 1000 --seed 7"
+    )]
+    E2e(e2e::Options),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +104,10 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Instructions(options) => instructions::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::BenchLoad => bench::load::run(),
+        Task::Generate(options) => generate::run(&options),
+        Task::Parts(options) => parts::run(&options),
+        Task::E2e(options) => e2e::run(&options),
     };
     // Returning the error instead would print a backtrace where RUST_BACKTRACE is set, and the sentence would drown.
     if let Err(error) = outcome {

@@ -5,8 +5,7 @@ use std::thread::available_parallelism;
 
 use serde::Serialize;
 
-use super::peers;
-use crate::process;
+use crate::{go, process};
 
 /// Facts that go with the figures; `unknown` where the machine does not tell.
 #[derive(Serialize)]
@@ -26,7 +25,7 @@ impl Facts {
             cpu: model(&cpuinfo).unwrap_or_else(unknown),
             cores: available_parallelism().map_or(0, usize::from),
             rustc: said("rustc", &["--version"]),
-            go: peers::go().map_or_else(|| "not installed".to_owned(), |go| said(&go.to_string_lossy(), &["version"])),
+            go: go::found().map_or_else(|| "not installed".to_owned(), |go| said(&go.to_string_lossy(), &["version"])),
             date: said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
         }
     }

@@ -1,8 +1,8 @@
 //! `cargo xtask bench NAME`: our code and the peers' on the same work in one run, held against the targets of an issue.
 //!
 //! The machine is shared and noisy, so absolute figures mean little from one hour to the next. Therefore the peers run
-//! between rounds of ours, the best round of each counts, and most targets are ratios. A benchmark is one module with
-//! one [`suite::Suite`]; how it is run, printed and kept is the same for all.
+//! between rounds of ours, and most targets are ratios. A benchmark is one module that makes rows; how they are printed
+//! and kept is the same for all. What runs in this process is a [`suite::Suite`], of which the best round counts.
 
 mod heap;
 mod machine;
@@ -10,6 +10,7 @@ mod measure;
 mod ours;
 mod peers;
 mod report;
+mod server;
 mod space;
 mod suite;
 
@@ -20,7 +21,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::process;
-use suite::Suite;
+use report::Row;
+pub(crate) use server::load;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -38,26 +40,52 @@ pub(crate) struct Options {
 enum Name {
     /// The engine: blocks and single addresses
     Space,
+    /// The server, on its own store and on etcd, beside kube-apiserver
+    Server,
+}
+
+/// A benchmark whose rows have been chosen and that can be run.
+enum Chosen {
+    Space(suite::Suite),
+    Server(server::Plan),
 }
 
 impl Name {
-    fn suite(self) -> Suite {
+    /// The benchmark with all its rows, or with one; an error if there is no such row.
+    fn choose(self, only: Option<&str>) -> Result<Chosen> {
+        Ok(match self {
+            Self::Space => Chosen::Space(space::suite().only(only)?),
+            Self::Server => Chosen::Server(server::Plan::new(only)?),
+        })
+    }
+
+    fn name(self) -> &'static str {
         match self {
-            Self::Space => space::suite(),
+            Self::Space => "space",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl Chosen {
+    fn run(&self) -> Result<Vec<Row>> {
+        match self {
+            Self::Space(suite) => suite::run(suite),
+            Self::Server(plan) => plan.run(),
         }
     }
 }
 
 /// Runs the benchmark, prints its table and keeps its figures.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let suite = options.name.suite().only(options.only.as_deref())?;
+    let chosen = options.name.choose(options.only.as_deref())?;
     if cfg!(debug_assertions) {
-        return again_in_release(suite.name, options);
+        return again_in_release(options);
     }
-    let rows = suite::run(&suite)?;
+    let rows = chosen.run()?;
     print!("{}", report::table(&rows));
     if options.only.is_none() {
-        let path = report::keep(suite.name, &rows, &machine::Facts::gather())?;
+        let path = report::keep(options.name.name(), &rows, &machine::Facts::gather())?;
         println!("\nfigures kept in {}", path.display());
     }
     let missed: Vec<_> = rows.iter().filter(|row| !row.met).map(|row| row.work.as_str()).collect();
@@ -68,12 +96,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// `cargo xtask` builds without optimisation, which is right for every other task and would make the figures a lie.
-fn again_in_release(name: &str, options: &Options) -> Result<()> {
+fn again_in_release(options: &Options) -> Result<()> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(process::repo_root());
-    // The peers' runtime keeps its heap from round to round; let ours, or each round would pay for its pages anew.
-    cargo.envs([("MALLOC_TRIM_THRESHOLD_", "1073741824"), ("MALLOC_MMAP_THRESHOLD_", "1073741824")]);
-    cargo.args(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", name]);
+    if matches!(options.name, Name::Space) {
+        // The peers' runtime keeps its heap from round to round; let ours, or each round would pay for its pages anew.
+        cargo.envs([("MALLOC_TRIM_THRESHOLD_", "1073741824"), ("MALLOC_MMAP_THRESHOLD_", "1073741824")]);
+    }
+    cargo.args(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", options.name.name()]);
     if options.check {
         cargo.arg("--check");
     }

@@ -3,14 +3,14 @@
 //! Nothing here is needed to build or test Cadastre. Without Go, or when a program does not build or fails, that is a
 //! reason for the table to say, never an error and never a target met.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::measure::Measured;
-use crate::{cache, process};
+use crate::{cache, go, process};
 
 /// A program that is built and can be run.
 pub(super) struct Peers {
@@ -26,17 +26,13 @@ struct Line {
     bytes: u64,
 }
 
-/// The `go` command, where there is one.
-pub(super) fn go() -> Option<PathBuf> {
-    cache::tool("go")
-}
-
 impl Peers {
     /// Builds `xtask/peers/NAME`, or says in a sentence why its figures are missing.
     ///
     /// The first build takes minutes, most of them for Kubernetes' packages; Go's own cache makes later ones instant.
     pub(super) fn build(name: &str) -> Result<Self, String> {
-        let go = go().ok_or("peer not measured: Go is not installed (need 1.26 or newer on PATH)")?;
+        let missing = || format!("peer not measured: Go is not installed (need {} or newer on PATH)", go::VERSION);
+        let go = go::found().ok_or_else(missing)?;
         built(&go, name).map_err(|error| format!("peer not measured: {error:#}"))
     }
 
@@ -47,15 +43,13 @@ impl Peers {
     }
 }
 
-fn built(go: &PathBuf, name: &str) -> Result<Peers> {
+fn built(go: &Path, name: &str) -> Result<Peers> {
     let folder = cache::dir()?.join("peers");
     std::fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
     let binary = folder.join(name);
-    let mut build = Command::new(go);
-    build.current_dir(process::repo_root().join("xtask/peers").join(name));
-    // Asking git for the commit fails in a checkout that belongs to another user, and the answer is not used.
-    build.args(["build", "-buildvcs=false", "-o"]).arg(&binary).arg(".");
-    process::run(&mut build)?;
+    let module = process::repo_root().join("xtask/peers").join(name);
+    let program = go::Program { module: &module, package: ".", flags: &[], variables: &[] };
+    go::build(go, &program, &binary)?;
     Ok(Peers { binary })
 }
 

@@ -17,17 +17,22 @@ pub(super) enum Unit {
     Nanoseconds,
     #[serde(rename = "bytes")]
     Bytes,
+    /// The more, the better; of the others, the less.
+    #[serde(rename = "per second")]
+    PerSecond,
 }
 
 /// What ours has to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// So many times faster than the peer, or more.
+    /// So many times better than the peer, or more: faster, smaller, or more in a second.
     Faster(f64),
     /// No more than this, in the unit of the row; the peer is only for comparison.
     AtMost(f64),
     /// No more than so many times the baseline: another work of ours in the same run.
     Within(f64),
+    /// None: the figure is there to be known.
+    Shown,
 }
 
 /// A figure, or why there is none.
@@ -56,7 +61,7 @@ pub(super) struct Row {
     pub(super) unit: Unit,
     pub(super) ours: Figure,
     pub(super) peer: Option<Peer>,
-    /// How many times faster than the peer ours is; with a target within a baseline, how many times the baseline.
+    /// How many times better than the peer ours is; with a target within a baseline, how many times the baseline.
     pub(super) ratio: Option<f64>,
     pub(super) target: String,
     pub(super) met: bool,
@@ -65,8 +70,8 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(work: &str, what: &str, unit: Unit, ours: Figure, peer: Option<Peer>, target: Target) -> Self {
         let theirs = peer.as_ref().and_then(|peer| peer.figure.number());
-        let ratio = target.ratio(ours.number(), theirs);
-        let met = target.met(ours.number(), theirs);
+        let ratio = target.ratio(unit, ours.number(), theirs);
+        let met = target.met(ours.number(), ratio);
         let target = target.words(unit);
         Self { work: work.to_owned(), what: what.to_owned(), unit, ours, peer, ratio, target, met }
     }
@@ -89,25 +94,30 @@ impl Figure {
 }
 
 impl Target {
-    fn ratio(self, ours: Option<f64>, other: Option<f64>) -> Option<f64> {
+    fn ratio(self, unit: Unit, ours: Option<f64>, other: Option<f64>) -> Option<f64> {
         let (ours, other) = ours.zip(other)?;
-        Some(if let Self::Within(_) = self { ours / other } else { other / ours })
+        let more_is_better = unit == Unit::PerSecond;
+        Some(if matches!(self, Self::Within(_)) || more_is_better { ours / other } else { other / ours })
     }
 
     /// Whether the figures reach it. A figure that the target needs and that is missing means no.
-    fn met(self, ours: Option<f64>, other: Option<f64>) -> bool {
+    fn met(self, ours: Option<f64>, ratio: Option<f64>) -> bool {
         match self {
-            Self::Faster(times) => self.ratio(ours, other).is_some_and(|ratio| ratio >= times),
-            Self::Within(times) => self.ratio(ours, other).is_some_and(|ratio| ratio <= times),
+            Self::Faster(times) => ratio.is_some_and(|ratio| ratio >= times),
+            Self::Within(times) => ratio.is_some_and(|ratio| ratio <= times),
             Self::AtMost(most) => ours.is_some_and(|ours| ours <= most),
+            Self::Shown => ours.is_some(),
         }
     }
 
     fn words(self, unit: Unit) -> String {
-        match self {
-            Self::Faster(times) => format!("at least {times}x faster"),
-            Self::Within(times) => format!("within {times}x of it"),
-            Self::AtMost(most) => format!("at most {}", shown(most, unit)),
+        match (self, unit) {
+            (Self::Faster(times), Unit::Nanoseconds) => format!("at least {times}x faster"),
+            (Self::Faster(times), Unit::Bytes) => format!("at least {times}x less"),
+            (Self::Faster(times), Unit::PerSecond) => format!("at least {times}x more"),
+            (Self::Within(times), _) => format!("within {times}x of it"),
+            (Self::AtMost(most), _) => format!("at most {}", shown(most, unit)),
+            (Self::Shown, _) => "-".to_owned(),
         }
     }
 }
@@ -160,9 +170,13 @@ impl Figure {
     }
 }
 
-fn shown(number: f64, unit: Unit) -> String {
+/// A number as people write it.
+pub(super) fn shown(number: f64, unit: Unit) -> String {
     let (number, unit) = match unit {
-        Unit::Bytes => (number, "B"),
+        Unit::Bytes if number < 1e4 => (number, "B"),
+        Unit::Bytes if number < 1e6 => (number / 1e3, "kB"),
+        Unit::Bytes => (number / 1e6, "MB"),
+        Unit::PerSecond => (number, "/s"),
         Unit::Nanoseconds if number < 1e3 => (number, "ns"),
         Unit::Nanoseconds if number < 1e6 => (number / 1e3, "us"),
         Unit::Nanoseconds if number < 1e9 => (number / 1e6, "ms"),
@@ -235,6 +249,22 @@ mod tests {
             }
             assert!(!row(bad.clone(), None, Target::AtMost(1e9)).met, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn of_what_happens_in_a_second_more_is_better() {
+        let row = |ours, theirs| {
+            let peer = Peer { name: "peer".to_owned(), figure: Figure::Value(theirs) };
+            Row::new("w", "", Unit::PerSecond, Figure::Value(ours), Some(peer), Target::Faster(5.0))
+        };
+        assert_eq!((row(500.0, 100.0).ratio, row(500.0, 100.0).met), (Some(5.0), true));
+        assert!(!row(100.0, 500.0).met && !row(499.0, 100.0).met);
+    }
+
+    #[test]
+    fn a_figure_without_a_target_has_only_to_be_there() {
+        assert!(row(Figure::Value(1.0), Some(missing()), Target::Shown).met);
+        assert!(!row(missing(), Some(Figure::Value(1.0)), Target::Shown).met);
     }
 
     #[test]

@@ -1,0 +1,292 @@
+//! What is wrong with a field of an object, in the words that Kubernetes clients know.
+//!
+//! The rules that find the faults are elsewhere; here is only how a fault is named, so that a message reads the same
+//! whichever kind it comes from.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Where a field is: `spec.ports[0].port`, `metadata.annotations[key]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path(String);
+
+impl Path {
+    /// The path of a top-level field.
+    pub fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// The path of a field of this object.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+    }
+
+    /// The path of an item of this list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// The path of an entry of this map.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The sort of fault; its text is the `reason` of a cause in a Status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The value is not allowed.
+    Invalid,
+    /// A value must be given.
+    Required,
+    /// The value is there already and must be unique.
+    Duplicate,
+    /// The value is none of a fixed set.
+    NotSupported,
+    /// The field may not be set or changed here.
+    Forbidden,
+    /// Something that is referred to does not exist.
+    NotFound,
+    /// The value is longer than allowed.
+    TooLong,
+    /// There are more items than allowed.
+    TooMany,
+    /// The value is of another type.
+    TypeInvalid,
+}
+
+impl Reason {
+    /// The reason as it stands in a Status cause.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "FieldValueInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "Not found",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+        }
+    }
+}
+
+/// One fault: where it is, of what sort, and what to say about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// Where it is.
+    pub field: Path,
+    /// Of what sort it is.
+    pub reason: Reason,
+    /// The whole text after the field: `Invalid value: "x": must be ...`.
+    pub body: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body)
+    }
+}
+
+/// The faults found in one object, in the order they were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Errors(Vec<Error>);
+
+impl Errors {
+    /// No faults yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether none were found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The faults.
+    pub fn iter(&self) -> impl Iterator<Item = &Error> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A value that is not allowed, and why.
+    pub fn invalid(&mut self, field: &Path, value: &Value, detail: impl fmt::Display) {
+        self.push(field, Reason::Invalid, with_detail(&shown(value), detail));
+    }
+
+    /// A value that has to be given; the detail may be empty.
+    pub fn required(&mut self, field: &Path, detail: impl fmt::Display) {
+        let detail = detail.to_string();
+        let body = if detail.is_empty() {
+            Reason::Required.words().to_owned()
+        } else {
+            format!("{}: {detail}", Reason::Required.words())
+        };
+        self.0.push(Error { field: field.clone(), reason: Reason::Required, body });
+    }
+
+    /// A value that is there twice.
+    pub fn duplicate(&mut self, field: &Path, value: &Value) {
+        self.push(field, Reason::Duplicate, shown(value));
+    }
+
+    /// A value that is there twice, in the caller's words for it, and what has to be unique about it; the detail may be
+    /// empty.
+    pub fn duplicate_shown(&mut self, field: &Path, shown: &str, detail: impl fmt::Display) {
+        self.push(field, Reason::Duplicate, with_detail(shown, detail));
+    }
+
+    /// A value that is not allowed, in the caller's words for it, and why.
+    pub fn invalid_shown(&mut self, field: &Path, shown: &str, detail: impl fmt::Display) {
+        self.push(field, Reason::Invalid, with_detail(shown, detail));
+    }
+
+    /// A value that is not allowed and too large to be repeated, and why.
+    pub fn invalid_whole(&mut self, field: &Path, detail: impl fmt::Display) {
+        self.push(field, Reason::Invalid, detail.to_string());
+    }
+
+    /// A value that is none of those that are supported.
+    pub fn not_supported(&mut self, field: &Path, value: &Value, supported: &[&str]) {
+        let supported = supported.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ");
+        self.push(field, Reason::NotSupported, format!("{}: supported values: {supported}", shown(value)));
+    }
+
+    /// A field that may not be set or changed, and why.
+    pub fn forbidden(&mut self, field: &Path, detail: impl fmt::Display) {
+        self.push(field, Reason::Forbidden, detail.to_string());
+    }
+
+    /// Something referred to that does not exist.
+    pub fn not_found(&mut self, field: &Path, value: &Value) {
+        self.push(field, Reason::NotFound, shown(value));
+    }
+
+    /// Text longer than allowed. The text itself is not repeated.
+    pub fn too_long(&mut self, field: &Path, limit: usize) {
+        self.push(field, Reason::TooLong, format!("may not be more than {limit} bytes"));
+    }
+
+    /// More items than allowed.
+    pub fn too_many(&mut self, field: &Path, actual: usize, limit: usize) {
+        self.push(field, Reason::TooMany, format!("{actual}: must have at most {limit} items"));
+    }
+
+    /// A value of another type than the field has.
+    pub fn type_invalid(&mut self, field: &Path, value: &Value, detail: impl fmt::Display) {
+        self.push(field, Reason::TypeInvalid, with_detail(&shown(value), detail));
+    }
+
+    fn push(&mut self, field: &Path, reason: Reason, mut rest: String) {
+        rest.insert_str(0, ": ");
+        rest.insert_str(0, reason.words());
+        self.0.push(Error { field: field.clone(), reason, body: rest });
+    }
+}
+
+/// Upstream's way to name several faults in one message: one alone, or all in brackets.
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "{one}"),
+            all => {
+                f.write_str("[")?;
+                // The same sentence twice says nothing more.
+                let mut said = Vec::new();
+                for error in all {
+                    let text = error.to_string();
+                    if !said.contains(&text) {
+                        if !said.is_empty() {
+                            f.write_str(", ")?;
+                        }
+                        f.write_str(&text)?;
+                        said.push(text);
+                    }
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+fn with_detail(value: &str, detail: impl fmt::Display) -> String {
+    let detail = detail.to_string();
+    if detail.is_empty() { value.to_owned() } else { format!("{value}: {detail}") }
+}
+
+/// A value as messages show it: text in quotes, everything else as JSON, and `null` for what is absent.
+fn shown(value: &Value) -> String {
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn faults_read_as_clients_know_them() {
+        let spec = Path::new("spec");
+        let mut errors = Errors::new();
+        errors.invalid(
+            &spec.child("cidrs").index(0),
+            &json!("10.0.0.1/24"),
+            "must not have bits set beyond the prefix length",
+        );
+        errors.required(&spec.child("parentRef"), "");
+        errors.required(&spec.child("cidrs"), "at least one CIDR required");
+        errors.not_supported(&spec.child("type"), &json!("X"), &["ClusterIP", "NodePort"]);
+        errors.duplicate(&spec.child("ports").index(1).child("name"), &json!("a"));
+        errors.forbidden(&Path::new("metadata").child("labels").key("a"), "no");
+        let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                r#"spec.cidrs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length"#,
+                "spec.parentRef: Required value",
+                "spec.cidrs: Required value: at least one CIDR required",
+                r#"spec.type: Unsupported value: "X": supported values: "ClusterIP", "NodePort""#,
+                r#"spec.ports[1].name: Duplicate value: "a""#,
+                "metadata.labels[a]: Forbidden: no",
+            ]
+        );
+    }
+
+    #[test]
+    fn several_faults_stand_in_brackets_and_none_is_said_twice() {
+        let mut errors = Errors::new();
+        errors.required(&Path::new("a"), "");
+        assert_eq!(errors.to_string(), "a: Required value");
+        errors.required(&Path::new("b"), "");
+        errors.required(&Path::new("a"), "");
+        assert_eq!(errors.to_string(), "[a: Required value, b: Required value]");
+    }
+}

@@ -1,0 +1,406 @@
+//! The rules for the containers of a pod.
+
+use serde_json::Value;
+
+use super::super::endpoints::PROTOCOLS;
+use super::super::node::validate_amount;
+use super::super::service::validate_port_or_name;
+use crate::field::{Errors, Path};
+use crate::quantity::Amount;
+use crate::reading::{fields, items, number, text};
+use crate::{meta, names};
+
+const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+
+/// Resources of a container that have no domain in their name.
+const RESOURCES: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
+
+/// Notes what is wrong with all containers of a pod.
+pub(super) fn validate(spec: &Value, errors: &mut Errors) {
+    let volumes: Vec<_> = items(spec, "volumes").iter().map(|volume| text(volume, "name")).collect();
+    let path = Path::new("spec").child("containers");
+    let containers = items(spec, "containers");
+    if containers.is_empty() {
+        errors.required(&path, "");
+    }
+    for (index, container) in containers.iter().enumerate() {
+        let path = path.index(index);
+        validate_container(&path, container, &volumes, errors);
+        if is_repeated(container, &containers[..index]) {
+            errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
+        }
+        validate_probes(&path, container, errors);
+    }
+    validate_host_ports(&path, containers, errors);
+
+    let path = Path::new("spec").child("initContainers");
+    let init = items(spec, "initContainers");
+    for (index, container) in init.iter().enumerate() {
+        let path = path.index(index);
+        validate_container(&path, container, &volumes, errors);
+        if is_repeated(container, containers) || is_repeated(container, &init[..index]) {
+            errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
+        }
+        if text(container, "restartPolicy") == "Always" {
+            validate_probes(&path, container, errors);
+        } else {
+            for name in ["lifecycle"].into_iter().chain(PROBES) {
+                if container.get(name).is_some_and(|it| !it.is_null()) {
+                    let detail = "may not be set for init containers without restartPolicy=Always";
+                    errors.forbidden(&path.child(name), detail);
+                }
+            }
+        }
+    }
+}
+
+/// Notes images that begin or end with a space: nothing finds them.
+pub(super) fn validate_images(spec: &Value, errors: &mut Errors) {
+    for list in ["containers", "initContainers"] {
+        for (index, container) in items(spec, list).iter().enumerate() {
+            let image = text(container, "image");
+            if image.trim() != image {
+                let path = Path::new("spec").child(list).index(index).child("image");
+                errors.invalid(&path, &Value::from(image), "must not have leading or trailing whitespace");
+            }
+        }
+    }
+}
+
+fn is_repeated(container: &Value, others: &[Value]) -> bool {
+    others.iter().any(|other| text(other, "name") == text(container, "name"))
+}
+
+fn validate_container(path: &Path, container: &Value, volumes: &[&str], errors: &mut Errors) {
+    let (name, image) = (text(container, "name"), text(container, "image"));
+    if name.is_empty() {
+        errors.required(&path.child("name"), "");
+    } else {
+        meta::invalid_text(&path.child("name"), name, names::label(name, false), errors);
+    }
+    if image.is_empty() {
+        errors.required(&path.child("image"), "");
+    }
+    let policy = text(container, "terminationMessagePolicy");
+    if !["File", "FallbackToLogsOnError"].contains(&policy) {
+        let path = path.child("terminationMessagePolicy");
+        errors.not_supported(&path, &Value::from(policy), &["File", "FallbackToLogsOnError"]);
+    }
+    validate_ports(&path.child("ports"), items(container, "ports"), errors);
+    validate_environment(&path.child("env"), items(container, "env"), errors);
+    validate_mounts(&path.child("volumeMounts"), items(container, "volumeMounts"), volumes, errors);
+    let policy = text(container, "imagePullPolicy");
+    if !PULL_POLICIES.contains(&policy) {
+        errors.not_supported(&path.child("imagePullPolicy"), &Value::from(policy), &PULL_POLICIES);
+    }
+    validate_resources(&path.child("resources"), container.get("resources").unwrap_or(&Value::Null), errors);
+}
+
+fn validate_ports(path: &Path, ports: &[Value], errors: &mut Errors) {
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            let faults = names::port_name(name);
+            if faults.is_empty() && ports[..index].iter().any(|other| text(other, "name") == name) {
+                errors.duplicate(&path.child("name"), &Value::from(name));
+            }
+            meta::invalid_text(&path.child("name"), name, faults, errors);
+        }
+        for name in ["containerPort", "hostPort"] {
+            match number(port, name).unwrap_or(0) {
+                0 if name == "containerPort" => errors.required(&path.child(name), ""),
+                0 => {}
+                number => {
+                    if let Some(fault) = names::port_number(number) {
+                        errors.invalid(&path.child(name), &Value::from(number), fault);
+                    }
+                }
+            }
+        }
+        let protocol = text(port, "protocol");
+        if !PROTOCOLS.contains(&protocol) {
+            errors.not_supported(&path.child("protocol"), &Value::from(protocol), &PROTOCOLS);
+        }
+    }
+}
+
+/// No two containers want the same port of the node.
+fn validate_host_ports(path: &Path, containers: &[Value], errors: &mut Errors) {
+    let mut taken = Vec::new();
+    for (index, container) in containers.iter().enumerate() {
+        for (at, port) in items(container, "ports").iter().enumerate() {
+            let Some(number) = number(port, "hostPort").filter(|port| *port != 0) else { continue };
+            let wanted = format!("{}/{}/{number}", text(port, "protocol"), text(port, "hostIP"));
+            if taken.contains(&wanted) {
+                let path = path.index(index).child("ports").index(at).child("hostPort");
+                errors.duplicate(&path, &Value::from(wanted));
+            } else {
+                taken.push(wanted);
+            }
+        }
+    }
+}
+
+fn validate_environment(path: &Path, variables: &[Value], errors: &mut Errors) {
+    const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+    for (index, variable) in variables.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(variable, "name");
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else {
+            meta::invalid_text(&path.child("name"), name, names::environment_name(name), errors);
+        }
+        let Some(from) = variable.get("valueFrom").filter(|from| from.is_object()) else { continue };
+        let sources = SOURCES.iter().filter(|name| from.get(**name).is_some_and(|it| !it.is_null())).count();
+        let detail = match sources {
+            0 => {
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            }
+            _ if !text(variable, "value").is_empty() => "may not be specified when `value` is not empty",
+            1 => continue,
+            _ => "may not have more than one field specified at a time",
+        };
+        errors.invalid(&path.child("valueFrom"), &Value::from(""), detail);
+    }
+}
+
+fn validate_mounts(path: &Path, mounts: &[Value], volumes: &[&str], errors: &mut Errors) {
+    for (index, mount) in mounts.iter().enumerate() {
+        let path = path.index(index);
+        let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        }
+        if !volumes.contains(&name) {
+            errors.not_found(&path.child("name"), &Value::from(name));
+        }
+        if target.is_empty() {
+            errors.required(&path.child("mountPath"), "");
+        }
+        if mounts[..index].iter().any(|other| text(other, "mountPath") == target) {
+            errors.invalid(&path.child("mountPath"), &Value::from(target), "must be unique");
+        }
+    }
+}
+
+/// Notes what is wrong with what a container asks for and may use.
+fn validate_resources(path: &Path, resources: &Value, errors: &mut Errors) {
+    let read = |value: &Value| value.as_str().and_then(Amount::parse);
+    for list in ["limits", "requests"] {
+        for (name, value) in fields(resources, list).into_iter().flatten() {
+            validate_resource(&path.child(list).key(name), name, value, errors);
+            let limit = fields(resources, "limits").and_then(|limits| limits.get(name)).unwrap_or(&Value::Null);
+            if let (Some(request), Some(most)) = (read(value), read(limit))
+                && request > most
+            {
+                let limit = limit.as_str().unwrap_or_default();
+                let detail = format!("must be less than or equal to {name} limit of {limit}");
+                errors.invalid(&path.child(list), value, detail);
+            }
+        }
+    }
+}
+
+fn validate_resource(path: &Path, name: &str, value: &Value, errors: &mut Errors) {
+    let faults = names::qualified_name(name);
+    let is_known = RESOURCES.contains(&name) || name.starts_with("hugepages-");
+    if faults.is_empty() && !name.contains('/') && !is_known {
+        let shown = Value::from(name);
+        errors.invalid(path, &shown, "must be a standard resource type or fully qualified");
+        errors.invalid(path, &shown, "must be a standard resource for containers");
+    }
+    meta::invalid_text(path, name, faults, errors);
+    validate_amount(path, name, value, errors);
+}
+
+fn validate_probes(path: &Path, container: &Value, errors: &mut Errors) {
+    const TIMES: [&str; 5] =
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
+    if let Some(lifecycle) = container.get("lifecycle") {
+        for name in ["postStart", "preStop"] {
+            if let Some(hook) = lifecycle.get(name).filter(|hook| hook.is_object()) {
+                validate_handler(&path.child("lifecycle").child(name), hook, errors);
+            }
+        }
+    }
+    for name in PROBES {
+        let Some(probe) = container.get(name).filter(|probe| probe.is_object()) else { continue };
+        let path = path.child(name);
+        validate_handler(&path, probe, errors);
+        for name in TIMES {
+            let value = number(probe, name).unwrap_or(0);
+            if value < 0 {
+                errors.invalid(&path.child(name), &Value::from(value), "must be greater than or equal to 0");
+            }
+        }
+        let threshold = number(probe, "successThreshold").unwrap_or(1);
+        if name != "readinessProbe" && threshold != 1 {
+            errors.invalid(&path.child("successThreshold"), &Value::from(threshold), "must be 1");
+        }
+    }
+}
+
+fn validate_handler(path: &Path, handler: &Value, errors: &mut Errors) {
+    let mut found = false;
+    for name in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
+        let Some(action) = handler.get(name).filter(|action| action.is_object()) else { continue };
+        let path = path.child(name);
+        if found {
+            errors.forbidden(&path, "may not specify more than 1 handler type");
+            continue;
+        }
+        found = true;
+        match name {
+            "exec" if items(action, "command").is_empty() => errors.required(&path.child("command"), ""),
+            "httpGet" | "tcpSocket" | "grpc" => {
+                validate_port_or_name(&path.child("port"), action.get("port"), errors);
+                let scheme = text(action, "scheme");
+                if name == "httpGet" && !["HTTP", "HTTPS"].contains(&scheme) {
+                    errors.not_supported(&path.child("scheme"), &Value::from(scheme), &["HTTP", "HTTPS"]);
+                }
+            }
+            _ => {}
+        }
+    }
+    if !found {
+        errors.required(path, "must specify a handler type");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::checking::create_faults;
+    use super::super::KIND;
+    use serde_json::{Value, json};
+
+    fn faults(container: Value) -> Vec<String> {
+        let mut container = container;
+        for (name, value) in [("name", "a"), ("image", "x")] {
+            if container.get(name).is_none() {
+                container[name] = json!(value);
+            }
+        }
+        let pod = json!({"spec": {"containers": [container], "volumes": [{"name": "v"}]}});
+        create_faults(&KIND, pod).iter().map(|fault| fault.replacen("spec.containers[0].", "", 1)).collect()
+    }
+
+    #[test]
+    fn a_container_has_a_name_an_image_and_known_policies() {
+        assert_eq!(faults(json!({})), [""; 0]);
+        assert_eq!(
+            faults(json!({"name": "", "image": "", "imagePullPolicy": "X", "terminationMessagePolicy": "Y"})),
+            [
+                "name: Required value",
+                "image: Required value",
+                "terminationMessagePolicy: Unsupported value: \"Y\": supported values: \"File\", \"FallbackToLogsOnError\"",
+                "imagePullPolicy: Unsupported value: \"X\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+            ]
+        );
+        assert_eq!(
+            faults(json!({"image": " x"})),
+            ["image: Invalid value: \" x\": must not have leading or trailing whitespace"]
+        );
+    }
+
+    #[test]
+    fn ports_variables_and_mounts_are_sound() {
+        assert_eq!(
+            faults(
+                json!({"ports": [{"hostPort": 70000, "name": "a"}, {"containerPort": 1, "name": "a", "protocol": "Q"}]})
+            ),
+            [
+                "ports[0].containerPort: Required value",
+                "ports[0].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+                "ports[1].name: Duplicate value: \"a\"",
+                "ports[1].protocol: Unsupported value: \"Q\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+            ]
+        );
+        assert_eq!(
+            faults(
+                json!({"env": [{"name": ""}, {"name": "a=b"}, {"name": "c", "valueFrom": {}}, {"name": "d", "value": "x", "valueFrom": {"fieldRef": {}}}]})
+            ),
+            [
+                "env[0].name: Required value",
+                "env[1].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='",
+                "env[2].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+                "env[3].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
+            ]
+        );
+        assert_eq!(
+            faults(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "w", "mountPath": "/a"}, {}]})),
+            [
+                "volumeMounts[1].name: Not found: \"w\"",
+                "volumeMounts[1].mountPath: Invalid value: \"/a\": must be unique",
+                "volumeMounts[2].name: Required value",
+                "volumeMounts[2].name: Not found: \"\"",
+                "volumeMounts[2].mountPath: Required value",
+            ]
+        );
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_may_be_used() {
+        assert_eq!(
+            faults(json!({"resources": {"requests": {"cpu": "2", "memory": "-1"}, "limits": {"cpu": "1"}}})),
+            [
+                "resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+                "resources.requests[memory]: Invalid value: \"-1\": must be greater than or equal to 0",
+            ]
+        );
+        assert_eq!(
+            faults(json!({"resources": {"requests": {"foo": "1"}}})),
+            [
+                "resources.requests[foo]: Invalid value: \"foo\": must be a standard resource type or fully qualified",
+                "resources.requests[foo]: Invalid value: \"foo\": must be a standard resource for containers",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_probe_asks_in_one_way() {
+        assert_eq!(
+            faults(json!({
+                "livenessProbe": {"periodSeconds": -1},
+                "readinessProbe": {"exec": {"command": []}, "tcpSocket": {"port": 1}},
+                "startupProbe": {"httpGet": {"port": "AA"}, "successThreshold": 2},
+            })),
+            [
+                "livenessProbe: Required value: must specify a handler type",
+                "livenessProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0",
+                "readinessProbe.exec.command: Required value",
+                "readinessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
+                "startupProbe.httpGet.port: Invalid value: \"AA\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                "startupProbe.httpGet.port: Invalid value: \"AA\": must contain at least one letter (a-z)",
+                "startupProbe.successThreshold: Invalid value: 2: must be 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_are_unique_over_all_containers() {
+        let pod = json!({"spec": {
+            "containers": [{"name": "a", "image": "x"}, {"name": "a", "image": "x"}],
+            "initContainers": [{"name": "a", "image": "x", "readinessProbe": {"exec": {"command": ["b"]}}}],
+        }});
+        assert_eq!(
+            create_faults(&KIND, pod),
+            [
+                "spec.containers[1].name: Duplicate value: \"a\"",
+                "spec.initContainers[0].name: Duplicate value: \"a\"",
+                "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always",
+            ]
+        );
+        assert_eq!(create_faults(&KIND, json!({})), ["spec.containers: Required value"]);
+        let port = json!([{"containerPort": 80, "hostPort": 80}]);
+        assert_eq!(
+            create_faults(
+                &KIND,
+                json!({"spec": {"containers": [{"name": "a", "image": "x", "ports": port}, {"name": "b", "image": "x", "ports": port}]}})
+            ),
+            ["spec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//80\""]
+        );
+    }
+}

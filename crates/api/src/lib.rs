@@ -1,0 +1,21 @@
+//! Every resource kind that Cadastre serves, one file each: its names, defaults, validation, printer columns and schema.
+//!
+//! Pure: objects come in as values and go out as values. Nothing here knows of HTTP, of a store or of a clock; a time that
+//! is needed is an argument.
+
+pub mod field;
+pub mod kind;
+pub mod kinds;
+pub mod meta;
+pub mod names;
+pub mod object;
+pub mod openapi;
+pub mod printing;
+mod quantity;
+mod reading;
+pub mod schema;
+pub mod selector;
+
+pub use field::{Error as FieldError, Errors, Path};
+pub use kind::{Cell, Column, Kind, Scope};
+pub use object::Object;

@@ -1,0 +1,168 @@
+//! The one form in which an object is stored.
+//!
+//! Upstream decodes an object of a built-in kind into Go structures and encodes those. What the structures cannot hold is
+//! gone afterwards, what they always hold is there, and amounts and times have one spelling. Clients see that: they compare
+//! what they applied with what they get. So the same happens here, by the table instead of by types, in two steps:
+//! [`prune`] is the decoding, after which a field that is zero is absent, and [`canonical`] the encoding.
+//!
+//! Kinds without a Go type are kept as they are written, but for unknown fields and nulls.
+
+use serde_json::{Map, Value};
+
+use super::table::{Definition, Field, Type};
+use super::time::{self, Precision};
+use super::{is_metadata, quantity, resolve};
+
+/// Drops what no field can hold: unknown fields and nulls, and of the kinds with Go types also zero values where Go could
+/// not tell them from absent ones. Brings times and quantities to their one spelling.
+///
+/// Rules that look at an object after this need not tell zero from absent, and upstream's do not.
+pub fn prune(root: &Definition, body: &mut Value) {
+    if let Value::Object(fields) = body {
+        prune_structure(root, fields, root.custom);
+    }
+}
+
+/// Brings an object to the form that is stored and served: [`prune`]s it and adds what Go writes although it is zero.
+pub fn canonical(root: &Definition, body: &mut Value) {
+    if let Value::Object(fields) = body {
+        prune_structure(root, fields, root.custom);
+        complete_structure(root, fields, root.custom);
+    }
+}
+
+fn prune_structure(definition: &Definition, fields: &mut Map<String, Value>, custom: bool) {
+    let custom = custom && !is_metadata(definition);
+    fields.retain(|name, value| {
+        let Some(field) = definition.fields.get(name) else { return false };
+        if value.is_null() {
+            return false;
+        }
+        prune_value(&field.ty, value, custom);
+        custom || field.go.pointer || !is_zero(&field.ty, value)
+    });
+}
+
+fn prune_value(ty: &Type, value: &mut Value, custom: bool) {
+    match (ty, value) {
+        (Type::Struct(_), Value::Object(fields)) => {
+            if let Some(definition) = resolve(ty) {
+                prune_structure(definition, fields, custom);
+            }
+        }
+        (Type::List(ty), Value::Array(items)) => items.iter_mut().for_each(|item| prune_item(ty, item, custom)),
+        (Type::Map(ty), Value::Object(entries)) => entries.values_mut().for_each(|entry| prune_item(ty, entry, custom)),
+        _ if custom => {}
+        (Type::Time, Value::String(text)) => replace(text, time::canonical(text, Precision::Seconds)),
+        (Type::MicroTime, Value::String(text)) => replace(text, time::canonical(text, Precision::Micros)),
+        (Type::Quantity, Value::String(text)) => replace(text, quantity::canonical(text)),
+        (Type::Quantity, number @ Value::Number(_)) => {
+            let text = number.to_string();
+            *number = Value::String(quantity::canonical(&text).unwrap_or(text));
+        }
+        _ => {}
+    }
+}
+
+/// A null among the items of a list or the values of a map stands for the zero value: it cannot be absent.
+fn prune_item(ty: &Type, item: &mut Value, custom: bool) {
+    if item.is_null() && !custom {
+        *item = match ty {
+            Type::Bytes => Value::from(""),
+            Type::Struct(_) => Value::Object(Map::new()),
+            _ => zero(ty),
+        };
+    }
+    prune_value(ty, item, custom);
+}
+
+fn complete_structure(definition: &Definition, fields: &mut Map<String, Value>, custom: bool) {
+    let custom = custom && !is_metadata(definition);
+    for (name, value) in fields.iter_mut() {
+        if let Some(field) = definition.fields.get(name) {
+            complete_value(&field.ty, value, custom);
+        }
+    }
+    if custom {
+        return;
+    }
+    for (name, field) in &definition.fields {
+        if !fields.contains_key(name)
+            && let Some(value) = written_zero(field)
+        {
+            fields.insert(name.clone(), value);
+        }
+    }
+}
+
+fn complete_value(ty: &Type, value: &mut Value, custom: bool) {
+    match (ty, value) {
+        (Type::Struct(_), Value::Object(fields)) => {
+            if let Some(definition) = resolve(ty) {
+                complete_structure(definition, fields, custom);
+            }
+        }
+        (Type::List(ty), Value::Array(items)) => items.iter_mut().for_each(|item| complete_value(ty, item, custom)),
+        (Type::Map(ty), Value::Object(entries)) => {
+            entries.values_mut().for_each(|entry| complete_value(ty, entry, custom));
+        }
+        _ => {}
+    }
+}
+
+/// What Go writes for a field that is zero, if it writes anything.
+fn written_zero(field: &Field) -> Option<Value> {
+    if field.go.omitzero {
+        return None;
+    }
+    if field.go.pointer {
+        return (!field.go.omitempty).then_some(Value::Null);
+    }
+    // What Go has as a structure is never empty to it.
+    let structure = matches!(
+        field.ty,
+        Type::Struct(_) | Type::Time | Type::MicroTime | Type::Duration | Type::Quantity | Type::IntOrString
+    );
+    (structure || !field.go.omitempty).then(|| zero(&field.ty))
+}
+
+/// The zero value of a type as Go writes it.
+fn zero(ty: &Type) -> Value {
+    match ty {
+        Type::String => Value::from(""),
+        Type::Boolean => Value::from(false),
+        Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString => Value::from(0),
+        Type::Quantity => Value::from("0"),
+        Type::Duration => Value::from("0s"),
+        Type::Struct(_) => {
+            let mut fields = Map::new();
+            if let Some(definition) = resolve(ty) {
+                complete_structure(definition, &mut fields, false);
+            }
+            Value::Object(fields)
+        }
+        Type::Bytes | Type::Time | Type::MicroTime | Type::Json | Type::List(_) | Type::Map(_) => Value::Null,
+    }
+}
+
+/// Whether a value that was pruned is what Go holds when nothing was given.
+fn is_zero(ty: &Type, value: &Value) -> bool {
+    match (ty, value) {
+        (_, Value::Null) => true,
+        (Type::String | Type::Bytes, Value::String(text)) => text.is_empty(),
+        (Type::Quantity, Value::String(text)) => text == "0",
+        (Type::Boolean, Value::Bool(value)) => !value,
+        (Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString, Value::Number(number)) => {
+            number.as_f64() == Some(0.0)
+        }
+        (Type::List(_), Value::Array(items)) => items.is_empty(),
+        (Type::Map(_) | Type::Struct(_), Value::Object(fields)) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn replace(text: &mut String, with: Option<String>) {
+    if let Some(with) = with {
+        *text = with;
+    }
+}

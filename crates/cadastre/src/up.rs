@@ -1,0 +1,187 @@
+//! `cadastre up`: everything that a server needs, made, put together and run until it is told to stop.
+//!
+//! What can be wrong with the command line, and the address, is looked at before the first file is made, so that a start
+//! that fails leaves nothing behind.
+
+mod door;
+mod options;
+mod ranges;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use server::access::credentials::{Credentials, Identities};
+use server::front::{Counters, Front, Shutdown, Trigger, listen, tls};
+use server::{Config, Server};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
+use tracing::{error, info, warn};
+
+use door::Door;
+pub(crate) use options::{DATA_DIR, Options};
+
+/// How often certificates are looked at. Those of our own are renewed months before their end; those that were given to us
+/// may be replaced by whoever looks after them at any time.
+const CERTIFICATE_CHECK: Duration = Duration::from_hours(1);
+
+pub(crate) fn run(options: Options) -> Result<()> {
+    raise_descriptor_limit();
+    let runtime = Runtime::new().context("cannot start")?;
+    let outcome = runtime.block_on(serve(options));
+    // What still runs now is work for clients that are gone.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(options: Options) -> Result<()> {
+    let listener = listen(options.listen).map_err(|error| cannot_listen(options.listen, &error))?;
+    let address = listener.local_addr().context("cannot listen")?;
+    let credentials = options.credentials(address);
+    credentials.look_at_given()?;
+
+    let store = options.open_store().await?;
+    door::clear_scratch(&options.data_dir)?;
+    let identities = credentials.identities(SystemTime::now())?;
+    let authenticator = credentials.authenticator()?;
+    let presented = tls::Presented::new(&identities.serving)?;
+    let config = Config {
+        address: address.to_string(),
+        most_request_bytes: options.max_request_bytes,
+        request_timeout: options.request_timeout,
+    };
+    let server = Server::new(store.clone(), config);
+    server.prepare().await.map_err(|failure| anyhow!("the first objects cannot be written: {failure}"))?;
+
+    let trigger = Trigger::default();
+    let front = Front {
+        listener,
+        tls: tls::config(Arc::clone(&presented), &identities.client_authorities)?,
+        authenticator,
+        limits: options.limits(),
+        counters: Arc::new(Counters::default()),
+        service: Door::new(server, store.clone(), &options.data_dir),
+    };
+    let mut stop = Stop::new().context("cannot take signals")?;
+    let refresh = tokio::spawn(keep_certificate(credentials.clone(), identities, presented, trigger.shutdown()));
+    let running = tokio::spawn(front.run(trigger.clone()));
+    announce(address, &credentials.kubeconfig());
+
+    info!(signal = stop.next().await, "shutting down: requests come to their end, watches are ended");
+    trigger.begin();
+    tokio::select! {
+        drained = running => info!(cut = drained.context("the front failed")?.cut, "all connections have ended"),
+        again = stop.next() => {
+            warn!(signal = again, "told to stop twice: leaving at once");
+            std::process::exit(1);
+        }
+    }
+    refresh.abort();
+    store.close().await;
+    Ok(())
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> anyhow::Error {
+    let why = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "something listens there already, perhaps another cadastre; stop it, or choose another \
+                                 port with --listen (port 0 is any free one)"
+                .to_owned()
+        }
+        ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        ErrorKind::PermissionDenied => "ports below 1024 are for root".to_owned(),
+        _ => error.to_string(),
+    };
+    anyhow!("cannot listen on {address}: {why}")
+}
+
+/// The one line that scripts wait for, and what to do next. The log is elsewhere, so this stays readable.
+fn announce(address: SocketAddr, kubeconfig: &Path) {
+    let kubeconfig = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
+    let kubeconfig = quoted(&kubeconfig.display().to_string());
+    println!("cadastre is ready on https://{address}");
+    println!("kubectl --kubeconfig {kubeconfig} get namespaces");
+    println!("kubectl --kubeconfig {kubeconfig} api-resources");
+}
+
+/// The text as a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@,=".contains(&byte);
+    if text.bytes().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Renews what is presented while the server runs. What goes wrong is logged and tried again: the old one still serves.
+async fn keep_certificate(
+    credentials: Credentials,
+    mut current: Identities,
+    presented: Arc<tls::Presented>,
+    shutdown: Shutdown,
+) {
+    loop {
+        tokio::select! {
+            () = sleep(CERTIFICATE_CHECK) => {}
+            () = shutdown.begun() => return,
+        }
+        let wanted = credentials.clone();
+        let looked = tokio::task::spawn_blocking(move || wanted.identities(SystemTime::now())).await;
+        let renewed = match looked {
+            Ok(Ok(identities)) if identities.serving == current.serving => continue,
+            Ok(Ok(identities)) => {
+                presented.replace(&identities.serving).map(|()| identities).map_err(anyhow::Error::from)
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        };
+        match renewed {
+            Ok(identities) => {
+                info!("the serving certificate was renewed");
+                current = identities;
+            }
+            Err(error) => error!(error = format!("{error:#}"), "the serving certificate could not be renewed"),
+        }
+    }
+}
+
+/// Every connection is a descriptor, and the usual limit of 1024 is for programs that use `select`.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        warn!(%error, "the limit on open files stays as it is");
+    }
+}
+
+/// The signals that end the program.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell() {
+        assert_eq!(quoted("/var/lib/cadastre-1.0/kubeconfig"), "/var/lib/cadastre-1.0/kubeconfig");
+        assert_eq!(quoted("/my data/it's"), r"'/my data/it'\''s'");
+    }
+}

@@ -1,0 +1,227 @@
+//! What a user may do: four rules, and everything else is denied.
+//!
+//! | who | may |
+//! |---|---|
+//! | everybody | get `/livez`, `/readyz`, `/healthz` and `/version` |
+//! | who has shown who they are | also read discovery and OpenAPI, and ask what they themselves may do |
+//! | `cadastre:readers` | also get, list and watch everything but Secrets, and read metrics and single health checks |
+//! | `system:masters` | everything |
+
+use thiserror::Error;
+
+use super::{AUTHENTICATED, MASTERS, READERS, User};
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes<'a> {
+    /// `get list watch create update patch delete deletecollection`; for other paths the HTTP method in lower case.
+    pub verb: &'a str,
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The resource, in the plural.
+    pub resource: &'a str,
+    /// The subresource, or empty.
+    pub subresource: &'a str,
+    /// The namespace; empty for what has none, and for requests across all of them.
+    pub namespace: &'a str,
+    /// The name of one object, or empty.
+    pub name: &'a str,
+    /// The path of the URL.
+    pub path: &'a str,
+    /// Whether the path is that of a resource; otherwise only verb and path matter.
+    pub is_resource: bool,
+}
+
+/// The request is not allowed. The text is the message of the Status, the fields are its details.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Denied {
+    /// The API group that was asked for.
+    pub group: String,
+    /// The resource that was asked for; empty for other paths.
+    pub resource: String,
+    /// The name that was asked for, if it was one.
+    pub name: String,
+    /// All of the text.
+    pub message: String,
+}
+
+/// Whether this user may do that.
+pub fn authorize(user: &User, attributes: &Attributes<'_>) -> Result<(), Denied> {
+    let allowed = user.is_in(MASTERS)
+        || if attributes.is_resource { may_use(user, attributes) } else { may_visit(user, attributes) };
+    if allowed { Ok(()) } else { Err(denied(user, attributes)) }
+}
+
+fn may_use(user: &User, attributes: &Attributes<'_>) -> bool {
+    asks_about_itself(user, attributes) || (user.is_in(READERS) && reads(attributes))
+}
+
+/// `kubectl auth can-i` and `whoami`.
+fn asks_about_itself(user: &User, attributes: &Attributes<'_>) -> bool {
+    user.is_in(AUTHENTICATED)
+        && attributes.verb == "create"
+        && attributes.subresource.is_empty()
+        && matches!(
+            (attributes.group, attributes.resource),
+            ("authorization.k8s.io", "selfsubjectaccessreviews" | "selfsubjectrulesreviews")
+                | ("authentication.k8s.io", "selfsubjectreviews")
+        )
+}
+
+/// Subresources are named one by one, because a `get` of `proxy` or `exec` does much more than read.
+fn reads(attributes: &Attributes<'_>) -> bool {
+    matches!(attributes.verb, "get" | "list" | "watch")
+        && matches!(attributes.subresource, "" | "status" | "scale")
+        && (attributes.group, attributes.resource) != ("", "secrets")
+}
+
+fn may_visit(user: &User, attributes: &Attributes<'_>) -> bool {
+    let path = attributes.path;
+    attributes.verb == "get"
+        && (is_public(path)
+            || (user.is_in(AUTHENTICATED) && is_discovery(path))
+            || (user.is_in(READERS) && is_measurement(path)))
+}
+
+fn is_public(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz" | "/healthz" | "/version" | "/version/")
+}
+
+fn is_discovery(path: &str) -> bool {
+    ["/api", "/apis", "/openapi"].iter().any(|root| is_within(path, root))
+}
+
+fn is_measurement(path: &str) -> bool {
+    ["/metrics", "/livez", "/readyz", "/healthz"].iter().any(|root| is_within(path, root))
+}
+
+fn is_within(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn denied(user: &User, attributes: &Attributes<'_>) -> Denied {
+    let Attributes { verb, group, resource, subresource, namespace, name, path, is_resource } = *attributes;
+    let who = &user.name;
+    if !is_resource {
+        let message = format!("forbidden: User {who:?} cannot {verb} path {path:?}");
+        return Denied { group: String::new(), resource: String::new(), name: String::new(), message };
+    }
+    let subject = match (group, name) {
+        ("", "") => resource.to_owned(),
+        ("", name) => format!("{resource} {name:?}"),
+        (group, "") => format!("{resource}.{group}"),
+        (group, name) => format!("{resource}.{group} {name:?}"),
+    };
+    let whole = if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
+    let place = if namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace {namespace:?}")
+    };
+    Denied {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        message: format!(
+            "{subject} is forbidden: User {who:?} cannot {verb} resource {whole:?} in API group {group:?} {place}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(groups: &[&str]) -> User {
+        User::authenticated("jane", groups.iter().map(ToString::to_string))
+    }
+
+    fn path(path: &'static str) -> Attributes<'static> {
+        Attributes { verb: "get", path, ..Attributes::default() }
+    }
+
+    fn resource(verb: &'static str, group: &'static str, resource: &'static str) -> Attributes<'static> {
+        Attributes { verb, group, resource, namespace: "default", is_resource: true, ..Attributes::default() }
+    }
+
+    fn may(user: &User, attributes: Attributes<'_>) -> bool {
+        authorize(user, &attributes).is_ok()
+    }
+
+    #[test]
+    fn anonymous_gets_health_and_version_only() {
+        let anonymous = User::anonymous();
+        for open in ["/livez", "/readyz", "/healthz", "/version", "/version/"] {
+            assert!(may(&anonymous, path(open)), "{open}");
+        }
+        for shut in ["/", "/api", "/apis", "/openapi/v3", "/metrics", "/readyz/store", "/livezz", "/cadastre/backup"] {
+            assert!(!may(&anonymous, path(shut)), "{shut}");
+        }
+        assert!(!may(&anonymous, Attributes { verb: "post", ..path("/version") }));
+        assert!(!may(&anonymous, resource("list", "", "configmaps")));
+        assert!(!may(&anonymous, resource("create", "authorization.k8s.io", "selfsubjectaccessreviews")));
+    }
+
+    #[test]
+    fn a_user_without_groups_sees_discovery_and_asks_about_itself() {
+        let jane = user(&[]);
+        for open in ["/version", "/api", "/api/v1", "/apis", "/apis/networking.k8s.io/v1", "/openapi/v3", "/openapi/v2"]
+        {
+            assert!(may(&jane, path(open)), "{open}");
+        }
+        assert!(may(&jane, resource("create", "authorization.k8s.io", "selfsubjectaccessreviews")));
+        assert!(may(&jane, resource("create", "authorization.k8s.io", "selfsubjectrulesreviews")));
+        assert!(may(&jane, resource("create", "authentication.k8s.io", "selfsubjectreviews")));
+        for shut in ["/metrics", "/apiserver", "/readyz/store", "/"] {
+            assert!(!may(&jane, path(shut)), "{shut}");
+        }
+        assert!(!may(&jane, resource("get", "", "configmaps")));
+        assert!(!may(&jane, resource("create", "authorization.k8s.io", "subjectaccessreviews")));
+    }
+
+    #[test]
+    fn readers_read_everything_but_secrets_and_write_nothing() {
+        let reader = user(&[READERS]);
+        for verb in ["get", "list", "watch"] {
+            assert!(may(&reader, resource(verb, "", "configmaps")));
+            assert!(may(&reader, resource(verb, "networking.k8s.io", "ipaddresses")));
+            assert!(!may(&reader, resource(verb, "", "secrets")), "{verb} secrets");
+        }
+        for verb in ["create", "update", "patch", "delete", "deletecollection", "impersonate"] {
+            assert!(!may(&reader, resource(verb, "", "configmaps")), "{verb}");
+        }
+        let subresource = |subresource| Attributes { subresource, ..resource("get", "", "services") };
+        assert!(may(&reader, subresource("status")));
+        assert!(!may(&reader, subresource("proxy")));
+        for open in ["/api/v1", "/metrics", "/readyz/store", "/version"] {
+            assert!(may(&reader, path(open)), "{open}");
+        }
+        assert!(!may(&reader, path("/cadastre/backup")));
+        assert!(!may(&reader, Attributes { verb: "post", ..path("/cadastre/backup") }));
+    }
+
+    #[test]
+    fn masters_may_do_everything() {
+        let master = user(&[MASTERS]);
+        assert!(may(&master, resource("delete", "", "secrets")));
+        assert!(may(&master, Attributes { verb: "post", ..path("/cadastre/backup") }));
+    }
+
+    #[test]
+    fn a_denial_reads_as_clients_know_it() {
+        let said = |attributes: Attributes<'_>| authorize(&user(&[]), &attributes).unwrap_err().to_string();
+        assert_eq!(said(path("/foo")), r#"forbidden: User "jane" cannot get path "/foo""#);
+        let pods = resource("list", "", "pods");
+        assert_eq!(
+            said(pods),
+            r#"pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default""#
+        );
+        let leases =
+            Attributes { name: "a", subresource: "status", ..resource("update", "coordination.k8s.io", "leases") };
+        assert_eq!(
+            said(Attributes { namespace: "", ..leases }),
+            r#"leases.coordination.k8s.io "a" is forbidden: User "jane" cannot update resource "leases/status" in API group "coordination.k8s.io" at the cluster scope"#
+        );
+    }
+}

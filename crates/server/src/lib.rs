@@ -1,0 +1,98 @@
+//! The Kubernetes-compatible HTTP API over a store.
+//!
+//! `front` accepts connections and requests, `access` says who may do what, `machinery` does what is asked, and
+//! `registry` holds what single kinds need beyond storage. [`Server`] puts the last three together over a store; it
+//! answers requests from sockets (as a [`front::Serve`]) and from within the process ([`Server::call`]) alike.
+
+pub mod access;
+mod answer;
+pub mod front;
+mod machinery;
+mod registry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::Object;
+use serde_json::json;
+use store::Store;
+
+use self::access::User;
+use self::front::Shutdown;
+pub use self::machinery::{Cause, Content, Failure, Pieces, Reply, Request};
+use self::machinery::{Machinery, catalog, insert};
+
+/// The most bytes that the body of a request may have.
+pub const MOST_REQUEST_BYTES: usize = 3 * 1024 * 1024;
+
+/// How long a request may take, watches aside.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients reach it: `127.0.0.1:6443`.
+    pub address: String,
+    /// The most bytes that the body of a request may have.
+    pub most_request_bytes: usize,
+    /// How long a request may take, watches aside.
+    pub request_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { address: String::new(), most_request_bytes: MOST_REQUEST_BYTES, request_timeout: REQUEST_TIMEOUT }
+    }
+}
+
+/// The API over a store. Clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    machinery: Arc<Machinery>,
+    config: Arc<Config>,
+}
+
+impl Server {
+    /// The API over that store.
+    pub fn new(store: Store, config: Config) -> Self {
+        let machinery = Machinery::new(store, config.address.clone(), config.request_timeout);
+        Self { machinery: Arc::new(machinery), config: Arc::new(config) }
+    }
+
+    /// Makes what is always there: the namespaces that clients count on. Does nothing where they are.
+    pub async fn prepare(&self) -> Result<(), Failure> {
+        let Some(namespaces) = catalog().resource("", "v1", registry::namespaces::PREFIX) else {
+            return Ok(());
+        };
+        for name in registry::namespaces::ALWAYS {
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let object = Object::from_value(object).unwrap_or_default();
+            match insert(&self.machinery.store, namespaces, "", object, false, &mut Vec::new()).await {
+                Err(failure) if failure.reason != "AlreadyExists" => return Err(failure),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request from within the process: no socket, no TLS, the user is who the caller says.
+    pub async fn call(&self, request: Request, shutdown: &Shutdown) -> Reply {
+        self.machinery.answer(request, shutdown).await
+    }
+
+    /// The store under the server.
+    pub fn store(&self) -> &Store {
+        &self.machinery.store
+    }
+}
+
+impl front::Serve for Server {
+    async fn serve(
+        &self,
+        request: http::Request<hyper::body::Incoming>,
+        user: Arc<User>,
+        shutdown: &Shutdown,
+    ) -> http::Response<front::Body> {
+        answer::answer(self, &self.config, request, user, shutdown).await
+    }
+}

@@ -1,0 +1,169 @@
+//! Creating: an object that was not there, in one transaction with the condition that its namespace takes it.
+
+use api::kind::Naming;
+use api::{Errors, Object, Path};
+use http::StatusCode;
+use serde_json::json;
+use store::{Compare, Store, Write};
+
+use super::catalog::Resource;
+use super::decode::{self, Strictness};
+use super::failure::Failure;
+use super::path::Target;
+use super::query::Query;
+use super::show;
+use super::write::{self, Committed, Done, MOST_TRIES};
+use crate::registry::namespaces;
+
+/// The characters that generated names end with: no vowels, so that they spell nothing.
+const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_LENGTH: usize = 5;
+/// The longest name that a suffix is appended to; a longer one is cut.
+const LONGEST_BASE: usize = 63 - SUFFIX_LENGTH;
+/// How often another name is tried when a generated one is taken.
+const MOST_NAMES: usize = 8;
+
+/// Creates what the body of a POST says.
+pub(crate) async fn create(
+    store: &Store,
+    resource: &'static Resource,
+    target: &Target,
+    query: &Query,
+    headers: &http::HeaderMap,
+    body: &bytes::Bytes,
+) -> Result<(StatusCode, Done, Vec<String>), Failure> {
+    let dry_run = write::is_dry_run(query, "CreateOptions")?;
+    let strictness = Strictness::read(query, "CreateOptions")?;
+    let decoded = decode::object(resource, headers, body, strictness)?;
+    let mut warnings = decoded.warnings;
+    let done = insert(store, resource, &target.namespace, decoded.object, dry_run, &mut warnings).await?;
+    Ok((StatusCode::CREATED, done, warnings))
+}
+
+/// Creates an object.
+pub(crate) async fn insert(
+    store: &Store,
+    resource: &'static Resource,
+    namespace: &str,
+    mut object: Object,
+    dry_run: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Done, Failure> {
+    let kind = resource.kind;
+    in_namespace(resource, &mut object, namespace)?;
+    if !object.resource_version().is_empty() {
+        let text = "resourceVersion should not be set on objects to be created";
+        return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
+    }
+    let generated = object.name().is_empty();
+    let base = object.text(&["metadata", "generateName"]).to_owned();
+    write::found(resource, &mut object);
+    (kind.default)(&mut object);
+    (kind.prepare_create)(&mut object);
+    decode::canonical(kind, &mut object)?;
+    for attempt in 0..MOST_TRIES {
+        if generated && !base.is_empty() {
+            object.set(&["metadata", "name"], json!(generate(kind.naming, &base)));
+            // A default may be made of the name.
+            (kind.default)(&mut object);
+            decode::canonical(kind, &mut object)?;
+        }
+        // A new name does not make an object valid that was not, nor the other way round.
+        if attempt == 0 {
+            valid(resource, &mut object)?;
+            warnings.extend((kind.warnings)(&object, None));
+        }
+        let name = object.name().to_owned();
+        let depends =
+            if kind.is_namespaced() { Some(namespaces::admit(store, kind, namespace, &name).await?) } else { None };
+        let key = write::key(resource, namespace, &name);
+        if dry_run {
+            store.settle().await?;
+            if let Some(entry) = store.get(&key) {
+                return Err(exists(resource, &name, &entry.value));
+            }
+            return Ok(Done::Tried(write::as_stored(resource, &object, "")));
+        }
+        let value = show::encode_stored(resource, &object);
+        let put = Write::Put { key: key.clone(), value };
+        match write::commit(store, Compare::Absent(key), put, depends).await? {
+            Committed::Done(Some(entry)) => return Ok(Done::Stored(entry)),
+            Committed::Done(None) => return Err(Failure::internal("the store did not return what it wrote")),
+            Committed::Object(Some(entry))
+                if !generated || attempt >= MOST_NAMES || kind.naming == Naming::Verbatim =>
+            {
+                return Err(exists(resource, &name, &entry.value));
+            }
+            Committed::Object(_) | Committed::Surroundings => {}
+        }
+    }
+    Err(Failure::conflict(kind, object.name(), "its namespace changes too often; try again"))
+}
+
+/// Puts the object into the namespace of the request, or refuses one that says it is elsewhere.
+pub(crate) fn in_namespace(resource: &Resource, object: &mut Object, namespace: &str) -> Result<(), Failure> {
+    let own = object.namespace();
+    if !resource.kind.is_namespaced() {
+        if !own.is_empty() {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        object.metadata_mut().remove("namespace");
+        return Ok(());
+    }
+    if own.is_empty() {
+        object.set(&["metadata", "namespace"], json!(namespace));
+    } else if own != namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+fn valid(resource: &Resource, object: &mut Object) -> Result<(), Failure> {
+    let mut errors = Errors::new();
+    api::meta::validate_create(resource.kind, object, &mut errors);
+    if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() && errors.is_empty() {
+        errors.required(&Path::new("metadata").child("name"), "name or generateName is required");
+    }
+    decode::validate(resource.kind, object, &mut errors)?;
+    (resource.kind.validate)(object, &mut errors);
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(resource.kind, object.name(), &errors)) }
+}
+
+fn exists(resource: &Resource, name: &str, value: &[u8]) -> Failure {
+    let mut failure = Failure::already_exists(resource.kind, name);
+    if Object::parse(value).is_ok_and(|object| object.is_terminating()) {
+        failure.message = format!("object is being deleted: {}", failure.message);
+    }
+    failure
+}
+
+fn generate(naming: Naming, base: &str) -> String {
+    if naming == Naming::Verbatim {
+        return base.to_owned();
+    }
+    let cut = base.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= LONGEST_BASE).last();
+    let mut name = base[..cut.unwrap_or(0)].to_owned();
+    let mut bytes = [0_u8; SUFFIX_LENGTH];
+    // A machine without random bits makes the same suffix again; the store then refuses it, as it must.
+    let _ = getrandom::fill(&mut bytes);
+    name.extend(bytes.iter().map(|&byte| char::from(SUFFIX[usize::from(byte) % SUFFIX.len()])));
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_have_five_letters_more_and_fit_a_label() {
+        let name = generate(Naming::Suffix, "web-");
+        assert!(name.starts_with("web-") && name.len() == 9, "{name}");
+        assert!(name[4..].bytes().all(|byte| SUFFIX.contains(&byte)), "{name}");
+        assert_eq!(generate(Naming::Suffix, &"x".repeat(80)).len(), 63);
+        assert_eq!(generate(Naming::Verbatim, "10.0.0.1"), "10.0.0.1");
+    }
+}

@@ -1,0 +1,160 @@
+//! Request bodies: from bytes in JSON or YAML to an object of the kind that is expected, with what is wrong with them.
+
+use api::schema::{self, Definition, Fault};
+use api::{Errors, Kind, Object};
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::catalog::Resource;
+use super::document;
+use super::failure::Failure;
+use super::negotiate::{self, Encoding};
+use super::query::Query;
+use super::yaml;
+
+/// What to do about fields that a kind does not have, or that are there twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+impl Strictness {
+    pub(crate) fn read(query: &Query, options: &str) -> Result<Self, Failure> {
+        match query.get("fieldValidation") {
+            "" | "Warn" => Ok(Self::Warn),
+            "Ignore" => Ok(Self::Ignore),
+            "Strict" => Ok(Self::Strict),
+            other => {
+                let mut errors = api::Errors::new();
+                let field = api::Path::new("fieldValidation");
+                errors.not_supported(&field, &json!(other), &["", "Ignore", "Strict", "Warn"]);
+                Err(Failure::invalid_options(options, &errors))
+            }
+        }
+    }
+}
+
+/// A body that was understood.
+pub(crate) struct Decoded {
+    pub(crate) object: Object,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The body as a JSON value of that structure, and what is there twice in it.
+pub(crate) fn value(root: &Definition, headers: &HeaderMap, body: &Bytes) -> Result<(Value, Vec<String>), Failure> {
+    let (value, duplicates) = match encoding(headers)? {
+        Encoding::Json => match schema::parse(root, body) {
+            Ok(parsed) => (parsed.value, parsed.duplicates),
+            Err(error) => {
+                let why = document::read(body).err().unwrap_or_else(|| error.to_string());
+                return Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")));
+            }
+        },
+        Encoding::Yaml => {
+            let yaml = yaml::to_json(body).map_err(Failure::bad_request)?;
+            (yaml.value, yaml.faults)
+        }
+    };
+    if value.is_object() {
+        return Ok((value, duplicates));
+    }
+    let why = document::mismatch(&value, "Go value of type struct { APIVersion string; Kind string }");
+    Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))
+}
+
+fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
+    match negotiate::content_type(headers) {
+        "" | "application/json" => Ok(Encoding::Json),
+        "application/yaml" => Ok(Encoding::Yaml),
+        _ => Err(Failure::unsupported_media_type(negotiate::ACCEPTED)),
+    }
+}
+
+/// The body as an object of that resource.
+pub(crate) fn object(
+    resource: &Resource,
+    headers: &HeaderMap,
+    body: &Bytes,
+    strictness: Strictness,
+) -> Result<Decoded, Failure> {
+    let definition = definition(resource.kind)?;
+    let (value, duplicates) = value(definition, headers, body)?;
+    let mut object = Object::from_value(value).unwrap_or_default();
+    same_kind(resource, &mut object)?;
+    let kind = resource.kind;
+    let warnings = checked(definition, &mut object, duplicates, strictness).map_err(|why| {
+        let what = format!("{} in version {:?} cannot be handled as a {}", kind.kind, kind.version, kind.kind);
+        Failure::bad_request(format!("{what}: {why}"))
+    })?;
+    Ok(Decoded { object, warnings })
+}
+
+/// Refuses an object that says it is of another kind; one that does not say is taken for what is expected.
+fn same_kind(resource: &Resource, object: &mut Object) -> Result<(), Failure> {
+    let (version, kind) = (object.api_version(), object.kind());
+    if !kind.is_empty() && kind != resource.kind.kind {
+        let short = version.rsplit('/').next().unwrap_or_default();
+        return Err(Failure::bad_request(format!(
+            "{kind} in version {short:?} cannot be handled as a {}: no kind {kind:?} is registered for version \
+             {version:?} in this place",
+            resource.kind.kind
+        )));
+    }
+    if !version.is_empty() && version != resource.api_version {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            resource.api_version
+        )));
+    }
+    object.set(&["apiVersion"], json!(resource.api_version));
+    object.set(&["kind"], json!(resource.kind.kind));
+    Ok(())
+}
+
+/// Brings an object into the form of its kind: unknown fields go, and are told. An error is a text for the client.
+pub(crate) fn checked(
+    definition: &Definition,
+    object: &mut Object,
+    mut told: Vec<String>,
+    strictness: Strictness,
+) -> Result<Vec<String>, String> {
+    object.with_value(|value| {
+        for fault in schema::check(definition, value) {
+            match fault {
+                Fault::Unreadable(why) => return Err(why),
+                unknown @ Fault::Unknown(_) => told.push(unknown.to_string()),
+            }
+        }
+        schema::prune(definition, value);
+        Ok(())
+    })?;
+    if strictness == Strictness::Strict && !told.is_empty() {
+        return Err(format!("strict decoding error: {}", told.join(", ")));
+    }
+    if strictness == Strictness::Ignore {
+        told.clear();
+    }
+    Ok(told)
+}
+
+/// Brings an object to the form that is stored, after everything that changes it.
+pub(crate) fn canonical(kind: &Kind, object: &mut Object) -> Result<(), Failure> {
+    let definition = definition(kind)?;
+    object.with_value(|value| schema::canonical(definition, value));
+    Ok(())
+}
+
+/// Holds an object against the schema of a kind that is not read into types.
+pub(crate) fn validate(kind: &Kind, object: &mut Object, errors: &mut Errors) -> Result<(), Failure> {
+    let definition = definition(kind)?;
+    object.with_value(|value| schema::validate(definition, value, errors));
+    Ok(())
+}
+
+/// The schema of a kind.
+pub(crate) fn definition(kind: &Kind) -> Result<&'static Definition, Failure> {
+    schema::definition(kind.schema).ok_or_else(|| Failure::internal(format!("there is no schema {:?}", kind.schema)))
+}

@@ -1,0 +1,240 @@
+//! Deleting: at once, or by marking an object that finalizers or a grace period still keep.
+
+use std::sync::Arc;
+
+use api::{Errors, Object, Path, schema};
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use http::HeaderMap;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use store::{Compare, Entry, Store, Write};
+
+use super::catalog::Resource;
+use super::decode;
+use super::failure::Failure;
+use super::query::Query;
+use super::show;
+use super::write::{self, Committed, Done, MOST_TRIES};
+use crate::registry;
+
+/// How many deletes of a collection are under way at a time: enough for the store to write them together.
+const AT_A_TIME: usize = 64;
+
+/// How something is to be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    grace: Option<i64>,
+    uid: String,
+    resource_version: String,
+    dry_run: bool,
+}
+
+impl DeleteOptions {
+    /// Reads the options from the body, or from the query where there is none.
+    pub(crate) fn read(query: &Query, headers: &HeaderMap, body: &Bytes) -> Result<Self, Failure> {
+        let (options, propagation, orphans) = if body.is_empty() {
+            let options = Self {
+                grace: query.number("gracePeriodSeconds")?,
+                dry_run: write::is_dry_run(query, "DeleteOptions")?,
+                ..Self::default()
+            };
+            (options, query.get("propagationPolicy").to_owned(), query.has("orphanDependents"))
+        } else {
+            let options = schema::definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+                .ok_or_else(|| Failure::internal("there is no schema of DeleteOptions"))?;
+            let (value, _) = decode::value(options, headers, body)?;
+            let Some(given) = Object::from_value(value) else {
+                return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
+            };
+            if !matches!(given.kind(), "" | "DeleteOptions") {
+                return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
+            }
+            let tried: Vec<&str> = given
+                .at(&["dryRun"])
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            let also = write::is_dry_run(query, "DeleteOptions")?;
+            if tried.iter().any(|&value| value != "All") {
+                let mut errors = Errors::new();
+                errors.not_supported(&Path::new("dryRun"), &json!(tried), &["All"]);
+                return Err(Failure::invalid_options("DeleteOptions", &errors));
+            }
+            let options = Self {
+                grace: given.at(&["gracePeriodSeconds"]).and_then(Value::as_i64),
+                uid: given.text(&["preconditions", "uid"]).to_owned(),
+                resource_version: given.text(&["preconditions", "resourceVersion"]).to_owned(),
+                dry_run: also || !tried.is_empty(),
+            };
+            let orphans = given.at(&["orphanDependents"]).is_some_and(|value| !value.is_null());
+            (options, given.text(&["propagationPolicy"]).to_owned(), orphans)
+        };
+        known_propagation(&propagation, orphans)?;
+        Ok(options)
+    }
+}
+
+/// Refuses a propagation policy that there is not. What depends on an object is not collected by the server itself, so
+/// all policies that there are come to the same.
+fn known_propagation(policy: &str, orphans: bool) -> Result<(), Failure> {
+    let mut errors = Errors::new();
+    let field = Path::new("propagationPolicy");
+    if orphans && !policy.is_empty() {
+        errors.invalid(&field, &json!(policy), "orphanDependents and deletionPropagation cannot be both set");
+    }
+    if !matches!(policy, "" | "Orphan" | "Background" | "Foreground") {
+        errors.not_supported(&field, &json!(policy), &["Background", "Foreground", "Orphan", "nil"]);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("DeleteOptions", &errors)) }
+}
+
+/// Deletes the object of that name.
+pub(crate) async fn delete(
+    store: &Store,
+    resource: &'static Resource,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Done, Failure> {
+    let kind = resource.kind;
+    let key = write::key(resource, namespace, name);
+    let mut entry = store.get(&key);
+    let mut settled = false;
+    for _ in 0..MOST_TRIES {
+        let plan = match &entry {
+            Some(entry) => plan(resource, entry, options),
+            None => Err(Failure::not_found(kind, name)),
+        };
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(_) if !settled => {
+                store.settle().await?;
+                settled = true;
+                entry = store.get(&key);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let Some(current) = &entry else { return Err(Failure::not_found(kind, name)) };
+        let revision = current.revision.to_string();
+        let write = match &plan {
+            Plan::Wait => return Ok(Done::Stored(Arc::clone(current))),
+            Plan::Mark(object) if options.dry_run => {
+                return Ok(Done::Tried(write::as_stored(resource, object, &revision)));
+            }
+            Plan::Remove if options.dry_run => return Ok(Done::Gone(current.value.clone())),
+            Plan::Mark(object) => Write::Put { key: key.clone(), value: show::encode_stored(resource, object) },
+            Plan::Remove => Write::Delete { key: key.clone() },
+        };
+        match write::commit(store, Compare::At(key.clone(), current.revision), write, None).await? {
+            Committed::Done(written) => {
+                return match (plan, written) {
+                    (Plan::Remove, Some(last)) => Ok(Done::Gone(last.value.clone())),
+                    (Plan::Mark(_), Some(entry)) => Ok(Done::Stored(entry)),
+                    _ => Err(Failure::internal("the store did not return what it wrote")),
+                };
+            }
+            Committed::Object(now) => {
+                entry = now;
+                settled = true;
+            }
+            Committed::Surroundings => {}
+        }
+    }
+    Err(Failure::modified(kind, name))
+}
+
+/// Deletes every one of those objects that is still there, and returns those that were.
+pub(crate) async fn delete_all(
+    store: &Store,
+    resource: &'static Resource,
+    entries: Vec<Arc<Entry>>,
+    options: &DeleteOptions,
+) -> Result<Vec<Arc<Entry>>, Failure> {
+    let one = |entry: Arc<Entry>| async move {
+        let mut parts = entry.key.rsplit('/');
+        let name = parts.next().unwrap_or_default().to_owned();
+        let namespace = if resource.kind.is_namespaced() { parts.next().unwrap_or_default() } else { "" }.to_owned();
+        match delete(store, resource, &namespace, &name, options).await {
+            Ok(_) => Ok(Some(entry)),
+            Err(failure) if failure.code == http::StatusCode::NOT_FOUND => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    };
+    let done: Vec<_> = stream::iter(entries).map(one).buffered(AT_A_TIME).collect().await;
+    Ok(done.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+enum Plan {
+    /// It is on its way out already.
+    Wait,
+    /// It is marked as terminating.
+    Mark(Object),
+    /// It goes now.
+    Remove,
+}
+
+fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<Plan, Failure> {
+    let kind = resource.kind;
+    let mut object = show::read(resource, &entry.value)?;
+    let name = object.name().to_owned();
+    if !options.uid.is_empty() && options.uid != object.uid() {
+        let why = format!(
+            "the UID in the precondition ({}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            options.uid,
+            object.uid()
+        );
+        return Err(Failure::conflict(kind, &name, why));
+    }
+    if !options.resource_version.is_empty() && options.resource_version != object.resource_version() {
+        let why = format!(
+            "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({}). The object \
+             might have been modified",
+            options.resource_version,
+            object.resource_version()
+        );
+        return Err(Failure::conflict(kind, &name, why));
+    }
+    let behaviour = registry::behaviour(kind);
+    behaviour.refuse_delete(kind, &object)?;
+    let held = object.finalizers().next().is_some() || behaviour.is_held(&object);
+    // A negative period is the shortest that there is.
+    let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
+    let grace = (kind.grace)(&object, asked);
+    if object.is_terminating() {
+        let left = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+        return Ok(match asked {
+            // A period can only be made shorter.
+            Some(asked) if left > asked && asked < grace.max(left) => {
+                if asked == 0 && !held {
+                    Plan::Remove
+                } else {
+                    mark(&mut object, asked);
+                    Plan::Mark(object)
+                }
+            }
+            _ if left > 0 || held => Plan::Wait,
+            _ => Plan::Remove,
+        });
+    }
+    if grace == 0 && !held {
+        return Ok(Plan::Remove);
+    }
+    mark(&mut object, grace);
+    if object.generation() > 0 {
+        let next = object.generation() + 1;
+        object.set(&["metadata", "generation"], json!(next));
+    }
+    behaviour.terminating(&mut object);
+    Ok(Plan::Mark(object))
+}
+
+fn mark(object: &mut Object, grace: i64) {
+    let end = Timestamp::now().saturating_add(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MAX);
+    object.set(&["metadata", "deletionTimestamp"], json!(write::at(end)));
+    object.set(&["metadata", "deletionGracePeriodSeconds"], json!(grace));
+}

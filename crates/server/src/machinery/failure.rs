@@ -1,0 +1,283 @@
+//! `Failure`: a request that was not done, as the `Status` object that says why.
+//!
+//! The texts are those that Kubernetes clients match on. Everything that can go wrong in the machinery ends as one of
+//! these; nothing else turns an error into an answer.
+
+use api::{Errors, Kind, Path};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use store::{Revision, StoreError};
+
+use super::patch::PatchError;
+
+/// One cause of a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Its sort: `FieldValueInvalid`, `NamespaceTerminating`.
+    pub reason: &'static str,
+    /// What to say about it.
+    pub message: String,
+    /// The field it is about, if it is about one.
+    pub field: String,
+}
+
+/// What a failure is about, and what follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The name of the object.
+    pub name: String,
+    /// Its API group.
+    pub group: String,
+    /// Its kind or, as clients expect, mostly its plural.
+    pub kind: String,
+    /// Its uid.
+    pub uid: String,
+    /// The single causes.
+    pub causes: Vec<Cause>,
+    /// When to try again.
+    pub retry_after: Option<u32>,
+    /// Where a list can be continued although its beginning is gone.
+    pub continue_token: Option<String>,
+}
+
+/// Why a request was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The HTTP status.
+    pub code: StatusCode,
+    /// The reason that programs look at; empty if there is none.
+    pub reason: &'static str,
+    /// The message that people look at.
+    pub message: String,
+    /// What it is about. In a box: most results are no failures, and all of them have to have room for one.
+    pub details: Box<Details>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Failure {
+    /// A failure that is about no object.
+    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Box::default() }
+    }
+
+    /// The same failure, about that object.
+    #[must_use]
+    pub fn about(mut self, kind: &Kind, name: &str) -> Self {
+        kind.group.clone_into(&mut self.details.group);
+        kind.plural.clone_into(&mut self.details.kind);
+        name.clone_into(&mut self.details.name);
+        self
+    }
+
+    /// The same failure with a cause.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str, message: impl Into<String>, field: &str) -> Self {
+        self.details.causes.push(Cause { reason, message: message.into(), field: field.to_owned() });
+        self
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// There is no such object.
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{} {name:?} not found", kind.qualified_plural()))
+            .about(kind, name)
+    }
+
+    /// There is nothing at that path.
+    pub fn no_such_resource() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", kind.qualified_plural());
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(kind, name)
+    }
+
+    /// Somebody else was faster, or a precondition does not hold.
+    pub fn conflict(kind: &Kind, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified_plural());
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
+    }
+
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// This may not be done to that object.
+    pub fn forbidden(kind: &Kind, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", kind.qualified_plural());
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
+    }
+
+    /// The object is not valid.
+    pub fn invalid(kind: &Kind, name: &str, errors: &Errors) -> Self {
+        Self::invalid_of(&kind.qualified_kind(), kind.stored_group(), kind.kind, name, errors)
+    }
+
+    /// A PUT says nothing of the state that it is based on, and the kind wants to know.
+    pub(crate) fn without_revision(kind: &Kind, name: &str) -> Self {
+        let mut errors = Errors::new();
+        let field = Path::new("metadata").child("resourceVersion");
+        errors.invalid(&field, &json!(0), "must be specified for an update");
+        Self::invalid_of(&kind.qualified_plural(), kind.group, kind.plural, name, &errors)
+    }
+
+    /// The options of a request are not valid.
+    pub(crate) fn invalid_options(options: &str, errors: &Errors) -> Self {
+        Self::invalid_of(&format!("{options}.meta.k8s.io"), "meta.k8s.io", options, "", errors)
+    }
+
+    fn invalid_of(qualified: &str, group: &str, kind: &str, name: &str, errors: &Errors) -> Self {
+        let mut failure = Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            format!("{qualified} {name:?} is invalid: {errors}"),
+        );
+        group.clone_into(&mut failure.details.group);
+        kind.clone_into(&mut failure.details.kind);
+        name.clone_into(&mut failure.details.name);
+        for error in errors.iter() {
+            failure = failure.because(error.reason.code(), error.body.clone(), &error.field.to_string());
+        }
+        failure
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+
+    pub(crate) fn not_acceptable(accepted: &str) -> Self {
+        let message = format!("only the following media types are accepted: {accepted}");
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {}", message.into()))
+    }
+
+    pub(crate) fn future_revision(asked: Revision, current: Revision) -> Self {
+        let text = format!("Too large resource version: {asked}, current: {current}");
+        let mut failure = Self::timeout(text).because("ResourceVersionTooLarge", "Too large resource version", "");
+        failure.details.retry_after = Some(1);
+        failure
+    }
+
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("Internal error occurred: {message}"))
+            .because("", message.to_string(), "")
+    }
+
+    /// The failure as the `Status` object that a client gets.
+    pub fn to_value(&self) -> Value {
+        let mut details = Map::new();
+        for (name, value) in [
+            ("name", &self.details.name),
+            ("group", &self.details.group),
+            ("kind", &self.details.kind),
+            ("uid", &self.details.uid),
+        ] {
+            if !value.is_empty() {
+                details.insert(name.to_owned(), json!(value));
+            }
+        }
+        if !self.details.causes.is_empty() {
+            details.insert("causes".to_owned(), self.details.causes.iter().map(cause).collect());
+        }
+        if let Some(seconds) = self.details.retry_after {
+            details.insert("retryAfterSeconds".to_owned(), json!(seconds));
+        }
+        let mut metadata = Map::new();
+        if let Some(token) = &self.details.continue_token {
+            metadata.insert("continue".to_owned(), json!(token));
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure", "message": self.message,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if !details.is_empty() {
+            status["details"] = Value::Object(details);
+        }
+        status["code"] = json!(self.code.as_u16());
+        status
+    }
+}
+
+fn cause(cause: &Cause) -> Value {
+    let mut fields = Map::new();
+    if !cause.reason.is_empty() {
+        fields.insert("reason".to_owned(), json!(cause.reason));
+    }
+    fields.insert("message".to_owned(), json!(cause.message));
+    if !cause.field.is_empty() {
+        fields.insert("field".to_owned(), json!(cause.field));
+    }
+    Value::Object(fields)
+}
+
+/// What the store could not do is said with the store's own words, and with a code that tells whether to try again.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unknown(_) => Self::timeout(error.to_string()),
+            StoreError::TooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", error.to_string())
+            }
+            _ => {
+                let mut failure = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
+                failure.details.retry_after = Some(1);
+                failure
+            }
+        }
+    }
+}
+
+/// A patch that was not applied.
+impl From<PatchError> for Failure {
+    fn from(error: PatchError) -> Self {
+        let message = error.to_string();
+        match error {
+            PatchError::BadRequest(_) => Self::bad_request(message),
+            PatchError::TooManyOperations(_) => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+            }
+            PatchError::Unprocessable(why) => {
+                tracing::debug!("a patch was refused: {why}");
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+            }
+            PatchError::Contradiction(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        }
+    }
+}

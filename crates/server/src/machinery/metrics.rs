@@ -1,0 +1,94 @@
+//! What the server counts, and `/metrics` that shows it.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use store::Stats;
+
+/// Which requests are counted together.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct Labels {
+    pub(crate) verb: String,
+    pub(crate) resource: String,
+    pub(crate) code: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct VerbLabel {
+    verb: String,
+}
+
+/// The bounds of the time that requests take, in seconds.
+const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+/// The counters of a server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Labels, Counter>,
+    durations: Family<VerbLabel, Histogram>,
+    pub(crate) watches: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::default();
+        let durations: Family<VerbLabel, Histogram> = Family::new_with_constructor(|| Histogram::new(SECONDS));
+        let watches = Gauge::default();
+        registry.register("apiserver_request", "Requests by verb, resource and code", requests.clone());
+        let help = "How long requests took, watches aside";
+        registry.register("apiserver_request_duration_seconds", help, durations.clone());
+        registry.register("apiserver_longrunning_requests", "Watches that are open", watches.clone());
+        Self { registry, requests, durations, watches }
+    }
+
+    /// Counts a request that is done.
+    pub(crate) fn count(&self, labels: &Labels, took: Duration) {
+        if labels.verb != "watch" {
+            let verb = VerbLabel { verb: labels.verb.clone() };
+            self.durations.get_or_create(&verb).observe(took.as_secs_f64());
+        }
+        self.requests.get_or_create(labels).inc();
+    }
+
+    /// Everything that is counted here and in the store, as text.
+    pub(crate) fn text(&self, store: &Stats) -> String {
+        let mut all = Registry::default();
+        for (name, help, value) in figures(store) {
+            let gauge = Gauge::<u64, AtomicU64>::default();
+            gauge.set(value);
+            all.register(name, help, gauge);
+        }
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        let end = text.trim_end_matches("# EOF\n").len();
+        text.truncate(end);
+        let _ = prometheus_client::encoding::text::encode(&mut text, &all);
+        text
+    }
+}
+
+/// The store's figures under the names they have here.
+fn figures(store: &Stats) -> [(&'static str, &'static str, u64); 12] {
+    [
+        ("cadastre_store_objects", "Objects in the store", store.objects as u64),
+        ("cadastre_store_bytes", "Bytes of the objects in the store", store.bytes as u64),
+        ("cadastre_store_log_events", "Events kept for watches that start in the past", store.log_events as u64),
+        ("cadastre_store_log_bytes", "Bytes that only the past needs", store.log_bytes as u64),
+        ("cadastre_store_watchers", "Open watches on the store", store.watchers as u64),
+        ("cadastre_store_watchers_cut_off", "Watches that were cut off as too slow", store.lagged),
+        ("cadastre_store_transactions", "Transactions that changed something", store.txns),
+        ("cadastre_store_commits", "Durable commits", store.commits),
+        ("cadastre_store_commits_failed", "Commits that failed", store.failed_commits),
+        ("cadastre_store_largest_batch", "Transactions in the largest commit so far", store.largest_batch as u64),
+        ("cadastre_store_commit_nanoseconds", "Time spent in commits", store.commit_nanos),
+        ("cadastre_store_file_bytes", "Size of the store's file", store.file_bytes),
+    ]
+}

@@ -1,0 +1,397 @@
+//! The API machinery: from a request to the store and back. It knows kinds only by their declarations.
+//!
+//! The way of a request: `path` says what it names, `access` whether it may, `negotiate` what the client wants to get,
+//! then one of `list`, `watch`, `create`, `update` and `delete` does it, `show` writes objects out, and `failure` says
+//! why something was not done.
+
+mod catalog;
+mod create;
+mod decode;
+mod delete;
+mod discovery;
+mod document;
+mod failure;
+mod health;
+mod list;
+mod metrics;
+mod negotiate;
+mod openapi;
+mod patch;
+mod path;
+mod query;
+mod reply;
+mod select;
+mod show;
+mod update;
+mod watch;
+mod write;
+mod yaml;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::kind::Subresource;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::json;
+use store::Store;
+
+pub(crate) use self::catalog::{Resource, catalog};
+pub(crate) use self::create::insert;
+pub use self::failure::{Cause, Failure};
+use self::negotiate::Wanted;
+pub(crate) use self::negotiate::takes_gzip;
+use self::patch::PatchKind;
+use self::path::{Path, Target};
+use self::query::Query;
+pub use self::reply::{Content, Pieces, Reply};
+pub(crate) use self::select::Facts;
+use self::select::Selection;
+use self::show::Include;
+use self::write::Done;
+use crate::access::{Attributes, User, authorize};
+use crate::front::Shutdown;
+
+/// A request whose body has been read.
+pub struct Request {
+    /// The HTTP method.
+    pub method: Method,
+    /// The path of the URL.
+    pub path: String,
+    /// The part of the URL after the question mark.
+    pub query: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Who asks.
+    pub user: Arc<User>,
+}
+
+/// The machinery over a store.
+pub(crate) struct Machinery {
+    pub(crate) store: Store,
+    /// Where clients reach the server, for discovery.
+    address: String,
+    request_timeout: Duration,
+    metrics: metrics::Metrics,
+}
+
+impl Machinery {
+    pub(crate) fn new(store: Store, address: String, request_timeout: Duration) -> Self {
+        Self { store, address, request_timeout, metrics: metrics::Metrics::new() }
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer(&self, request: Request, shutdown: &Shutdown) -> Reply {
+        let started = Instant::now();
+        let query = Query::read(&request.query);
+        let path = path::read(&request.path);
+        let verb = verb(&request.method, &path, &query);
+        let resource = match &path {
+            Path::Resource(target) => target.resource.clone(),
+            _ => String::new(),
+        };
+        let reply = match self.in_time(&request, &path, verb, &query, shutdown).await {
+            Ok(reply) => reply,
+            Err(failure) => failure.into(),
+        };
+        // A resource that does not exist is not a label: anybody could make any number of them.
+        let known = reply.status != StatusCode::NOT_FOUND || !resource.is_empty() && is_known(&path);
+        let labels = metrics::Labels {
+            verb: verb.to_owned(),
+            resource: if known { resource } else { String::new() },
+            code: reply.status.as_u16(),
+        };
+        self.metrics.count(&labels, started.elapsed());
+        reply
+    }
+
+    /// Does what is asked within the time that the client gives it, or the server. A watch answers at once and then goes
+    /// on as long as it likes: only the beginning of an answer is timed.
+    async fn in_time(
+        &self,
+        request: &Request,
+        path: &Path,
+        verb: &str,
+        query: &Query,
+        shutdown: &Shutdown,
+    ) -> Result<Reply, Failure> {
+        let limit = query.timeout()?.map_or(self.request_timeout, |asked| asked.min(self.request_timeout));
+        match tokio::time::timeout(limit, self.dispatch(request, path, verb, query, shutdown)).await {
+            Ok(done) => done,
+            Err(_) => Err(Failure::timeout("request did not complete within the allotted timeout")),
+        }
+    }
+
+    async fn dispatch(
+        &self,
+        request: &Request,
+        path: &Path,
+        verb: &str,
+        query: &Query,
+        shutdown: &Shutdown,
+    ) -> Result<Reply, Failure> {
+        allowed(request, path, verb)?;
+        let get = || if request.method == Method::GET { Ok(()) } else { Err(Failure::method_not_allowed()) };
+        match path {
+            Path::Resource(target) => {
+                let resource = catalog()
+                    .resource(&target.group, &target.version, &target.resource)
+                    .ok_or_else(Failure::no_such_resource)?;
+                let mut reply = match self.resource(request, resource, target, query, shutdown).await {
+                    Ok(reply) => reply,
+                    Err(failure) => failure.into(),
+                };
+                if !resource.kind.deprecation.is_empty() {
+                    reply = reply.warned(&[resource.kind.deprecation.to_owned()]);
+                }
+                Ok(reply)
+            }
+            Path::CoreVersions | Path::Groups => {
+                get()?;
+                let core = *path == Path::CoreVersions;
+                if let Some(version) = negotiate::aggregated_discovery(&request.headers) {
+                    let mut reply = Reply::value(StatusCode::OK, &discovery::aggregated(catalog(), version, core));
+                    let media = HeaderValue::from_static(discovery::aggregated_media_type(version));
+                    reply.headers.insert(header::CONTENT_TYPE, media);
+                    reply.headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+                    return Ok(reply);
+                }
+                let plain = if core {
+                    discovery::core_versions(catalog(), &self.address)
+                } else {
+                    discovery::groups(catalog())
+                };
+                Ok(Reply::value(StatusCode::OK, &plain))
+            }
+            Path::Group(name) => {
+                get()?;
+                let group = discovery::group(catalog(), name).ok_or_else(Failure::no_such_resource)?;
+                Ok(Reply::value(StatusCode::OK, &group))
+            }
+            Path::Version { group, version } => {
+                get()?;
+                let version = catalog().version(group, version).ok_or_else(Failure::no_such_resource)?;
+                Ok(Reply::value(StatusCode::OK, &discovery::resources(version)))
+            }
+            Path::Other => {
+                get()?;
+                self.other(&request.path, query, shutdown).ok_or_else(Failure::no_such_resource)
+            }
+        }
+    }
+
+    /// Paths that are about the server itself.
+    fn other(&self, path: &str, query: &Query, shutdown: &Shutdown) -> Option<Reply> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        match parts.as_slice() {
+            ["version"] => Some(Reply::value(StatusCode::OK, &version())),
+            ["metrics"] => {
+                let mut reply = Reply::text(StatusCode::OK, self.metrics.text(&self.store.stats()));
+                let media = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+                reply.headers.insert(header::CONTENT_TYPE, media);
+                Some(reply)
+            }
+            [endpoint @ ("livez" | "readyz" | "healthz")] => {
+                health::report(endpoint, "", self.checks(endpoint, shutdown), query)
+            }
+            [endpoint @ ("livez" | "readyz" | "healthz"), one] => {
+                health::report(endpoint, one, self.checks(endpoint, shutdown), query)
+            }
+            ["openapi", "v3", rest @ ..] => openapi::answer(rest),
+            _ => None,
+        }
+    }
+
+    fn checks(&self, endpoint: &str, shutdown: &Shutdown) -> Vec<health::Check> {
+        let mut checks = vec![health::Check { name: "ping", fault: None }];
+        // A store that is away does not come back by restarting the server: it is alive all the same.
+        if endpoint != "livez" {
+            checks.push(health::Check { name: "store", fault: self.store.health().err() });
+            let fault = shutdown.has_begun().then(|| "the server is shutting down".to_owned());
+            checks.push(health::Check { name: "shutdown", fault });
+        }
+        checks
+    }
+
+    async fn resource(
+        &self,
+        request: &Request,
+        resource: &'static Resource,
+        target: &Target,
+        query: &Query,
+        shutdown: &Shutdown,
+    ) -> Result<Reply, Failure> {
+        let kind = resource.kind;
+        let part = match target.subresource.as_str() {
+            "" => None,
+            name => Some(
+                kind.subresources
+                    .iter()
+                    .copied()
+                    .find(|part| part.name() == name)
+                    .ok_or_else(Failure::no_such_resource)?,
+            ),
+        };
+        if !kind.is_namespaced() && !target.namespace.is_empty() {
+            return Err(Failure::no_such_resource());
+        }
+        if kind.is_namespaced() && target.namespace.is_empty() && !target.name.is_empty() {
+            return Err(Failure::no_such_resource());
+        }
+        let wanted = negotiate::wanted(&request.headers)?;
+        let Request { headers, body, .. } = request;
+        let (store, name) = (&self.store, target.name.as_str());
+        match (&request.method, name.is_empty()) {
+            (&Method::GET | &Method::HEAD, _) if query.flag("watch") && part.is_none() => {
+                let selection = Selection::read(resource, target, query)?;
+                self.metrics.watches.inc();
+                let watches = Watching(self.metrics.watches.clone());
+                watch::start(store, resource, selection, query, wanted, shutdown.clone(), watches).await
+            }
+            (&Method::GET | &Method::HEAD, true) => {
+                let selection = Selection::read(resource, target, query)?;
+                let include = Include::read(query.get("includeObject"))?;
+                let found = list::find(store, resource, &selection, query).await?;
+                list::show_all(resource, found, wanted, include)
+            }
+            (&Method::GET | &Method::HEAD, false) if part != Some(Subresource::Finalize) => {
+                let key = resource.key(&target.namespace, name);
+                let entry = list::get(store, resource, &key, name, query).await?;
+                let include = Include::read(query.get("includeObject"))?;
+                list::show_one(resource, StatusCode::OK, &entry.value, wanted, include)
+            }
+            (&Method::POST, true) => {
+                if kind.is_namespaced() && target.namespace.is_empty() {
+                    return Err(Failure::method_not_allowed());
+                }
+                let done = create::create(store, resource, target, query, headers, body).await?;
+                answer_write(resource, done, wanted, query)
+            }
+            (&Method::PUT, false) => {
+                let done = update::replace(store, resource, target, part, query, headers, body).await?;
+                answer_write(resource, done, wanted, query)
+            }
+            (&Method::PATCH, false) if part != Some(Subresource::Finalize) => {
+                let patch = patch_kind(resource, headers)?;
+                let done = update::patch(store, resource, target, part, query, patch, body).await?;
+                answer_write(resource, done, wanted, query)
+            }
+            (&Method::DELETE, false) if part.is_none() => {
+                let options = delete::DeleteOptions::read(query, headers, body)?;
+                let done = delete::delete(store, resource, &target.namespace, name, &options).await?;
+                answer_delete(resource, &done, wanted, query)
+            }
+            (&Method::DELETE, true) if kind.deletes_collection => {
+                if kind.is_namespaced() && target.namespace.is_empty() {
+                    return Err(Failure::method_not_allowed());
+                }
+                let options = delete::DeleteOptions::read(query, headers, body)?;
+                let selection = Selection::read(resource, target, query)?;
+                let mut found = list::find(store, resource, &selection, query).await?;
+                found.entries = delete::delete_all(store, resource, found.entries, &options).await?;
+                list::show_all(resource, found, wanted, Include::Metadata)
+            }
+            _ => Err(Failure::method_not_allowed()),
+        }
+    }
+}
+
+/// Whether a path names a resource that there is.
+fn is_known(path: &Path) -> bool {
+    matches!(path, Path::Resource(target)
+        if catalog().resource(&target.group, &target.version, &target.resource).is_some())
+}
+
+/// Counts a watch as long as it is kept.
+pub(crate) struct Watching(prometheus_client::metrics::gauge::Gauge);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What a request does, in the words of authorization.
+fn verb(method: &Method, path: &Path, query: &Query) -> &'static str {
+    let one = matches!(path, Path::Resource(target) if !target.name.is_empty());
+    let resource = matches!(path, Path::Resource(_));
+    match *method {
+        Method::GET | Method::HEAD if resource && query.flag("watch") => "watch",
+        Method::GET | Method::HEAD if resource && !one => "list",
+        Method::GET | Method::HEAD => "get",
+        Method::POST if resource => "create",
+        Method::PUT if resource => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if resource && !one => "deletecollection",
+        Method::DELETE => "delete",
+        Method::POST => "post",
+        Method::PUT => "put",
+        _ => "other",
+    }
+}
+
+fn allowed(request: &Request, path: &Path, verb: &str) -> Result<(), Failure> {
+    let mut attributes = Attributes { verb, path: &request.path, ..Attributes::default() };
+    if let Path::Resource(target) = path {
+        attributes.is_resource = true;
+        attributes.group = &target.group;
+        attributes.resource = &target.resource;
+        attributes.subresource = &target.subresource;
+        attributes.namespace = &target.namespace;
+        attributes.name = &target.name;
+    }
+    authorize(&request.user, &attributes).map_err(|denied| {
+        let mut failure = Failure::new(StatusCode::FORBIDDEN, "Forbidden", denied.message);
+        failure.details.group = denied.group;
+        failure.details.kind = denied.resource;
+        failure.details.name = denied.name;
+        failure
+    })
+}
+
+/// The format of a patch, or why it is none that the kind takes.
+fn patch_kind(resource: &Resource, headers: &HeaderMap) -> Result<PatchKind, Failure> {
+    let strategic = !decode::definition(resource.kind)?.custom;
+    let mut accepted = PatchKind::accepted(strategic);
+    match PatchKind::of(negotiate::content_type(headers)) {
+        Some(kind) if accepted.any(|one| one == kind) => Ok(kind),
+        _ => {
+            let accepted: Vec<_> = PatchKind::accepted(strategic).map(PatchKind::media_type).collect();
+            Err(Failure::unsupported_media_type(&accepted.join(", ")))
+        }
+    }
+}
+
+fn answer_write(
+    resource: &Resource,
+    (status, done, warnings): (StatusCode, Done, Vec<String>),
+    wanted: Wanted,
+    query: &Query,
+) -> Result<Reply, Failure> {
+    let include = Include::read(query.get("includeObject"))?;
+    Ok(list::show_one(resource, status, done.value(), wanted, include)?.warned(&warnings))
+}
+
+/// A delete answers with the object where it stays, or where its kind says so; else with a Status.
+fn answer_delete(resource: &Resource, done: &Done, wanted: Wanted, query: &Query) -> Result<Reply, Failure> {
+    let kind = resource.kind;
+    if matches!(done, Done::Gone(_)) && !kind.answers_deleted {
+        let last = show::read(resource, done.value())?;
+        let status = Reply::done(kind.group, kind.plural, last.name(), last.uid());
+        return Reply::value(StatusCode::OK, &status).encoded(wanted.encoding);
+    }
+    let include = Include::read(query.get("includeObject"))?;
+    list::show_one(resource, StatusCode::OK, done.value(), wanted, include)
+}
+
+/// The version of Kubernetes whose API this is, and what serves it.
+fn version() -> serde_json::Value {
+    json!({
+        "major": "1", "minor": "36", "gitVersion": concat!("v1.36.3+cadastre-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "", "gitTreeState": "clean", "buildDate": "", "goVersion": "", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
+    })
+}

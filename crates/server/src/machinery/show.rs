@@ -1,0 +1,223 @@
+//! How stored objects are shown: as they are, as another version, as metadata alone, or as rows of a table.
+//!
+//! An object that is served as it is stored is never parsed: its bytes are copied. A view that differs only in
+//! `apiVersion` gets another front; everything else is read and written anew.
+
+use api::Object;
+use bytes::{BufMut, Bytes, BytesMut};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::catalog::Resource;
+use super::failure::Failure;
+
+/// An object as the resource serves it.
+pub(crate) fn json(resource: &Resource, value: &Bytes) -> Result<Bytes, Failure> {
+    if resource.is_stored_form() {
+        return Ok(value.clone());
+    }
+    let mut out = BytesMut::with_capacity(value.len() + 16);
+    out.put_slice(resource.front.as_bytes());
+    put_rest(resource, value, &mut out)?;
+    Ok(out.freeze())
+}
+
+/// Appends an object as an item of a list of its kind, where `kind` and `apiVersion` are left out.
+pub(crate) fn put_item(resource: &Resource, value: &[u8], out: &mut BytesMut) -> Result<(), Failure> {
+    let at = out.len();
+    put_rest(resource, value, out)?;
+    // The rest begins with the comma that follows the front.
+    if let Some(first) = out.get_mut(at) {
+        *first = b'{';
+    }
+    Ok(())
+}
+
+/// Appends what follows the front of an object.
+fn put_rest(resource: &Resource, value: &[u8], out: &mut BytesMut) -> Result<(), Failure> {
+    if resource.kind.conversion.is_none() {
+        let rest = value.get(resource.stored_front.len()..).ok_or_else(damaged)?;
+        out.put_slice(rest);
+        return Ok(());
+    }
+    let object = read(resource, value)?;
+    let bytes = with_revision(&object.encode(), object.resource_version());
+    out.put_slice(bytes.get(resource.front.len()..).ok_or_else(damaged)?);
+    Ok(())
+}
+
+/// An encoded object with that revision in the place that is kept for it.
+pub(crate) fn with_revision(encoded: &[u8], revision: &str) -> Vec<u8> {
+    let mark = api::object::REVISION_MARK.as_bytes();
+    let Some(at) = memchr::memmem::find(encoded, mark) else { return encoded.to_vec() };
+    let at = at + mark.len() - 1;
+    [&encoded[..at], revision.as_bytes(), &encoded[at..]].concat()
+}
+
+/// A stored object, read, as the resource serves it.
+pub(crate) fn read(resource: &Resource, value: &[u8]) -> Result<Object, Failure> {
+    let stored = Object::parse(value).map_err(|_| damaged())?;
+    Ok(from_stored(resource, stored))
+}
+
+/// From the stored form of an object to the one that the resource serves.
+pub(crate) fn from_stored(resource: &Resource, stored: Object) -> Object {
+    if resource.is_stored_form() {
+        return stored;
+    }
+    let mut object = match &resource.kind.conversion {
+        Some(conversion) => (conversion.from_stored)(stored),
+        None => stored,
+    };
+    object.set(&["apiVersion"], json!(resource.api_version));
+    object.set(&["kind"], json!(resource.kind.kind));
+    object
+}
+
+/// The bytes of an object as they are stored.
+pub(crate) fn encode_stored(resource: &Resource, object: &Object) -> Bytes {
+    if resource.is_stored_form() { object.encode() } else { to_stored(resource, object.clone()).encode() }
+}
+
+/// From the form that the resource serves to the stored one.
+fn to_stored(resource: &Resource, object: Object) -> Object {
+    if resource.is_stored_form() {
+        return object;
+    }
+    let mut stored = match &resource.kind.conversion {
+        Some(conversion) => (conversion.to_stored)(object),
+        None => object,
+    };
+    stored.set(&["apiVersion"], json!(resource.kind.stored.api_version));
+    stored.set(&["kind"], json!(resource.kind.kind));
+    stored
+}
+
+fn damaged() -> Failure {
+    Failure::internal("a stored object cannot be read: its bytes are no object of this kind")
+}
+
+/// How much of the object comes with each row of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
+        match text {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            _ => Err(Failure::bad_request(format!("unrecognized includeObject value: {text:?}"))),
+        }
+    }
+}
+
+/// The columns of a table, as its head.
+pub(crate) fn columns(resource: &Resource) -> Value {
+    let column = |column: &api::Column| {
+        json!({
+            "name": column.name, "type": column.ty, "format": column.format,
+            "description": column.description, "priority": column.priority,
+        })
+    };
+    resource.kind.columns.iter().map(column).collect()
+}
+
+/// Appends the row of an object.
+pub(crate) fn put_row(
+    resource: &Resource,
+    value: &Bytes,
+    include: Include,
+    now: Timestamp,
+    version: &str,
+    out: &mut BytesMut,
+) -> Result<(), Failure> {
+    let object = read(resource, value)?;
+    out.put_slice(b"{\"cells\":");
+    put_value(out, &Value::Array((resource.kind.row)(&object, now)));
+    match include {
+        Include::None => out.put_slice(b",\"object\":null"),
+        Include::Metadata => {
+            out.put_slice(b",\"object\":");
+            put_partial(value, version, out)?;
+        }
+        Include::Object => {
+            out.put_slice(b",\"object\":");
+            out.put_slice(&json(resource, value)?);
+        }
+    }
+    out.put_u8(b'}');
+    Ok(())
+}
+
+/// Appends the metadata of an object as a `PartialObjectMetadata`.
+pub(crate) fn put_partial(value: &[u8], version: &str, out: &mut BytesMut) -> Result<(), Failure> {
+    let metadata = metadata(value).ok_or_else(damaged)?;
+    out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/");
+    out.put_slice(version.as_bytes());
+    out.put_slice(b"\",\"metadata\":");
+    out.put_slice(metadata);
+    out.put_u8(b'}');
+    Ok(())
+}
+
+/// The bytes of `metadata` in an encoded object.
+///
+/// Metadata follows the front, in which nothing can hold its name, so the first occurrence is the right one.
+pub(crate) fn metadata(encoded: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b",\"metadata\":";
+    let start = memchr::memmem::find(encoded, NAME)? + NAME.len();
+    let mut depth = 0_usize;
+    let mut at = start;
+    loop {
+        at += memchr::memchr3(b'"', b'{', b'}', encoded.get(at..)?)?;
+        match encoded[at] {
+            b'"' => at = end_of_text(encoded, at + 1)?,
+            b'{' => depth += 1,
+            _ if depth == 1 => return encoded.get(start..=at),
+            _ => depth -= 1,
+        }
+        at += 1;
+    }
+}
+
+/// Where the text ends that begins there: the position of its closing quote.
+fn end_of_text(encoded: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', encoded.get(at..)?)?;
+        if encoded[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Appends a JSON value.
+pub(crate) fn put_value(out: &mut BytesMut, value: &Value) {
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(out.writer(), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_found_whatever_is_in_it() {
+        let object = br#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","annotations":{"x":"}{\"\\"}},"data":{"metadata":"no"}}"#;
+        let found = metadata(object).unwrap();
+        assert_eq!(found, br#"{"name":"a","annotations":{"x":"}{\"\\"}}"#);
+        assert_eq!(metadata(br#"{"kind":"A","metadata":{"name":"a""#), None, "cut off");
+        assert_eq!(metadata(br#"{"kind":"A"}"#), None);
+    }
+
+    #[test]
+    fn the_revision_is_written_into_its_place() {
+        let encoded = br#"{"metadata":{"name":"a","resourceVersion":""}}"#;
+        assert_eq!(with_revision(encoded, "12"), br#"{"metadata":{"name":"a","resourceVersion":"12"}}"#);
+    }
+}

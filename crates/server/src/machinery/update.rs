@@ -1,0 +1,305 @@
+//! Changing an object that is there: PUT and PATCH, of the whole, of its status, or of what keeps it from going.
+//!
+//! Each attempt works on one state of the object and is written under the condition that this is still its state.
+
+use std::sync::Arc;
+
+use api::kind::Subresource;
+use api::{Errors, Object, Path};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use store::{Compare, Entry, Store, Write};
+
+use super::catalog::Resource;
+use super::create::{in_namespace, insert};
+use super::decode::{self, Strictness};
+use super::failure::Failure;
+use super::patch::{self, PatchKind};
+use super::path::Target;
+use super::query::Query;
+use super::show;
+use super::write::{self, Committed, Done, MOST_TRIES};
+use crate::registry;
+
+/// Which part of an object a write is about.
+pub(crate) type Part = Option<Subresource>;
+
+/// An update that is under way.
+struct Update<'a> {
+    store: &'a Store,
+    resource: &'static Resource,
+    target: &'a Target,
+    part: Part,
+    dry_run: bool,
+}
+
+/// Replaces the object by the body of a PUT.
+pub(crate) async fn replace(
+    store: &Store,
+    resource: &'static Resource,
+    target: &Target,
+    part: Part,
+    query: &Query,
+    headers: &HeaderMap,
+    body: &bytes::Bytes,
+) -> Result<(StatusCode, Done, Vec<String>), Failure> {
+    let dry_run = write::is_dry_run(query, "UpdateOptions")?;
+    let strictness = Strictness::read(query, "UpdateOptions")?;
+    let decode::Decoded { object, mut warnings } = decode::object(resource, headers, body, strictness)?;
+    named_as_path(&object, target)?;
+    let update = Update { store, resource, target, part, dry_run };
+    let may_create = resource.kind.create_on_update && part.is_none();
+    match update.run(|_| Ok((object.clone(), Vec::new())), &mut warnings).await {
+        Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create && object.resource_version().is_empty() => {
+            let done = insert(store, resource, &target.namespace, object, dry_run, &mut warnings).await?;
+            Ok((StatusCode::CREATED, done, warnings))
+        }
+        done => done.map(|done| (StatusCode::OK, done, warnings)),
+    }
+}
+
+/// Changes the object by the body of a PATCH.
+#[allow(clippy::too_many_arguments, reason = "they are the parts of one request")]
+pub(crate) async fn patch(
+    store: &Store,
+    resource: &'static Resource,
+    target: &Target,
+    part: Part,
+    query: &Query,
+    patch: PatchKind,
+    body: &bytes::Bytes,
+) -> Result<(StatusCode, Done, Vec<String>), Failure> {
+    let dry_run = write::is_dry_run(query, "PatchOptions")?;
+    let strictness = Strictness::read(query, "PatchOptions")?;
+    let definition = decode::definition(resource.kind)?;
+    let update = Update { store, resource, target, part, dry_run };
+    let mut warnings = Vec::new();
+    let make = |old: &Object| {
+        let patched = patch::apply(patch, body, old.fields(), definition)?;
+        let quoted = patched.quoted();
+        let mut new = Object::new(patched.object);
+        for field in ["kind", "apiVersion"] {
+            if new.at(&[field]) != old.at(&[field]) {
+                let detail = format!("{} of {} is of another kind: unknown conversion", new.kind(), new.api_version());
+                return Err(invalid_patch(&quoted, detail));
+            }
+        }
+        let told = decode::checked(definition, &mut new, patched.faults, strictness)
+            .map_err(|why| invalid_patch(&quoted, why))?;
+        named_as_path(&new, target)?;
+        Ok((new, told))
+    };
+    let done = update.run(make, &mut warnings).await?;
+    Ok((StatusCode::OK, done, warnings))
+}
+
+/// A patch whose outcome is no object of its kind.
+fn invalid_patch(quoted: &str, detail: impl std::fmt::Display) -> Failure {
+    let mut errors = Errors::new();
+    errors.invalid(&Path::new("patch"), &json!(quoted), detail);
+    let mut failure = Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!(" \"\" is invalid: {errors}"));
+    for error in errors.iter() {
+        failure = failure.because(error.reason.code(), error.body.clone(), &error.field.to_string());
+    }
+    failure
+}
+
+fn named_as_path(object: &Object, target: &Target) -> Result<(), Failure> {
+    if object.name() != target.name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            object.name(),
+            target.name
+        )));
+    }
+    if !target.namespace.is_empty() && !object.namespace().is_empty() && object.namespace() != target.namespace {
+        return Err(Failure::bad_request(format!(
+            "the namespace of the object ({}) does not match the namespace on the request ({})",
+            object.namespace(),
+            target.namespace
+        )));
+    }
+    Ok(())
+}
+
+/// What one attempt came to.
+enum Plan {
+    /// The object is as it should be already.
+    Nothing,
+    /// This should be stored.
+    Put(Object),
+    /// The object was only waiting for this to go.
+    Delete(Object),
+}
+
+impl Update<'_> {
+    /// Tries until the object has changed as `make` says, or cannot.
+    async fn run(
+        &self,
+        make: impl Fn(&Object) -> Result<(Object, Vec<String>), Failure>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Done, Failure> {
+        let kind = self.resource.kind;
+        let name = &self.target.name;
+        let key = write::key(self.resource, &self.target.namespace, name);
+        let mut entry = self.store.get(&key);
+        let mut settled = false;
+        for _ in 0..MOST_TRIES {
+            let plan = match &entry {
+                Some(entry) => self.plan(entry, &make),
+                None => Err(Failure::not_found(kind, name)),
+            };
+            let (plan, told) = match plan {
+                Ok(planned) => planned,
+                // What is in memory may be behind what the client has seen: look at the newest before refusing.
+                Err(_) if !settled => {
+                    self.store.settle().await?;
+                    settled = true;
+                    entry = self.store.get(&key);
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            let Some(current) = &entry else { return Err(Failure::not_found(kind, name)) };
+            let (object, write) = match plan {
+                Plan::Nothing => {
+                    warnings.extend(told);
+                    return Ok(Done::Stored(Arc::clone(current)));
+                }
+                Plan::Put(object) => {
+                    let value = show::encode_stored(self.resource, &object);
+                    (object, Write::Put { key: key.clone(), value })
+                }
+                Plan::Delete(object) => (object, Write::Delete { key: key.clone() }),
+            };
+            let revision = current.revision.to_string();
+            if self.dry_run {
+                warnings.extend(told);
+                return Ok(Done::Tried(write::as_stored(self.resource, &object, &revision)));
+            }
+            let deletes = matches!(write, Write::Delete { .. });
+            match write::commit(self.store, Compare::At(key.clone(), current.revision), write, None).await? {
+                Committed::Done(_) if deletes => {
+                    warnings.extend(told);
+                    return Ok(Done::Gone(write::as_stored(self.resource, &object, &revision)));
+                }
+                Committed::Done(Some(entry)) => {
+                    warnings.extend(told);
+                    return Ok(Done::Stored(entry));
+                }
+                Committed::Done(None) => return Err(Failure::internal("the store did not return what it wrote")),
+                Committed::Object(now) => {
+                    entry = now;
+                    settled = true;
+                }
+                Committed::Surroundings => {}
+            }
+        }
+        Err(Failure::modified(kind, name))
+    }
+
+    /// What is to be written so that the object becomes what `make` makes of it.
+    fn plan(
+        &self,
+        entry: &Entry,
+        make: &impl Fn(&Object) -> Result<(Object, Vec<String>), Failure>,
+    ) -> Result<(Plan, Vec<String>), Failure> {
+        let (resource, kind) = (self.resource, self.resource.kind);
+        let old = show::read(resource, &entry.value)?;
+        let (asked, mut told) = make(&old)?;
+        self.same_object(&asked, &old)?;
+        let mut new = merged(self.part, kind.status_writes_metadata, asked, &old, kind.has(Subresource::Status));
+        in_namespace(resource, &mut new, &self.target.namespace)?;
+        (kind.default)(&mut new);
+        write::carry(&mut new, &old);
+        new.set(&["metadata", "resourceVersion"], json!(old.resource_version()));
+        if self.part.is_none() {
+            (kind.prepare_update)(&mut new, &old);
+        }
+        decode::canonical(kind, &mut new)?;
+        if kind.counts_generation && write::differ_in_substance(&new, &old, kind.has(Subresource::Status)) {
+            new.set(&["metadata", "generation"], json!(old.generation() + 1));
+        }
+        let mut errors = Errors::new();
+        api::meta::validate_update(kind, &new, &old, &mut errors);
+        decode::validate(kind, &mut new, &mut errors)?;
+        match self.part {
+            None | Some(Subresource::Finalize) => (kind.validate_update)(&new, &old, &mut errors),
+            Some(Subresource::Status) => (kind.validate_status)(&new, &old, &mut errors),
+        }
+        if !errors.is_empty() {
+            return Err(Failure::invalid(kind, &self.target.name, &errors));
+        }
+        told.extend((kind.warnings)(&new, Some(&old)));
+        let plan = if old.is_terminating() && new.finalizers().next().is_none() && is_only_held(resource, &new, &old) {
+            Plan::Delete(new)
+        } else if new == old {
+            Plan::Nothing
+        } else {
+            Plan::Put(new)
+        };
+        Ok((plan, told))
+    }
+
+    /// Refuses a write that was meant for another state of the object, or for another object of that name.
+    fn same_object(&self, asked: &Object, old: &Object) -> Result<(), Failure> {
+        let (kind, name) = (self.resource.kind, &self.target.name);
+        if !asked.uid().is_empty() && asked.uid() != old.uid() {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                self.resource.key(&self.target.namespace, name),
+                asked.uid(),
+                old.uid()
+            );
+            return Err(Failure::conflict(kind, name, why));
+        }
+        match asked.resource_version() {
+            "" | "0" if kind.unconditional_update => Ok(()),
+            "" | "0" => Err(Failure::without_revision(kind, name)),
+            version if version == old.resource_version() => Ok(()),
+            _ => Err(Failure::modified(kind, name)),
+        }
+    }
+}
+
+/// What is asked for and what stays as it was, according to the part that the write is about.
+fn merged(part: Part, with_metadata: bool, asked: Object, old: &Object, has_status: bool) -> Object {
+    let replace = |object: &mut Object, name: &str, value: Option<&Value>| match value {
+        Some(value) => drop(object.fields_mut().insert(name.to_owned(), value.clone())),
+        None => drop(object.fields_mut().remove(name)),
+    };
+    match part {
+        None => {
+            let mut new = asked;
+            if has_status {
+                replace(&mut new, "status", old.fields().get("status"));
+            }
+            new
+        }
+        Some(Subresource::Status) => {
+            let mut new = old.clone();
+            replace(&mut new, "status", asked.fields().get("status"));
+            if with_metadata {
+                replace(&mut new, "metadata", asked.fields().get("metadata"));
+            }
+            new
+        }
+        Some(Subresource::Finalize) => {
+            let mut new = old.clone();
+            match asked.at(&["spec", "finalizers"]) {
+                Some(finalizers) => new.set(&["spec", "finalizers"], finalizers.clone()),
+                None => drop(new.remove(&["spec", "finalizers"])),
+            }
+            new
+        }
+    }
+}
+
+/// Whether a terminating object stayed only because of what the new state lets go.
+fn is_only_held(resource: &Resource, new: &Object, old: &Object) -> bool {
+    let behaviour = registry::behaviour(resource.kind);
+    let waits = old.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0) > 0;
+    let was_held = old.finalizers().next().is_some() || behaviour.is_held(old);
+    was_held && !waits && !behaviour.is_held(new)
+}

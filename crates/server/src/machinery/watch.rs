@@ -1,0 +1,394 @@
+//! Watching: events from a revision on, as lines of JSON that go out while they happen.
+//!
+//! The stream is polled by the connection, so a client that does not read stops it; what then waits for it is bounded by
+//! the store, which cuts off a watcher that falls too far behind.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{Errors, Path};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::json;
+use store::{Ended, Entry, Event, Range, RangeError, Revision, Store, Watch, What};
+use tokio::time::Instant;
+
+use super::Watching;
+use super::catalog::Resource;
+use super::failure::Failure;
+use super::list::{fresh, revision};
+use super::negotiate::{Form, Wanted};
+use super::query::Query;
+use super::reply::{Content, Reply};
+use super::select::Selection;
+use super::show::{self, Include};
+use crate::front::Shutdown;
+
+/// How often a watch that sees nothing is told how far it is.
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+/// How long before the end of a watch it is told once more how far it is.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// How long a watch lasts if the client does not say; it is up to twice as long, so that not all end at once.
+const SHORTEST_DEFAULT: Duration = Duration::from_mins(30);
+/// How much is sent in one piece at most.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// The line of an event as it is for everyone who sees the stored form without selectors: made once for all of them.
+struct Line(Bytes);
+
+/// Starts a watch.
+pub(crate) async fn start(
+    store: &Store,
+    resource: &'static Resource,
+    selection: Selection,
+    query: &Query,
+    wanted: Wanted,
+    shutdown: Shutdown,
+    watching: Watching,
+) -> Result<Reply, Failure> {
+    check(query)?;
+    let include = Include::read(query.get("includeObject"))?;
+    let lasts = match query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok()) {
+        None | Some(0) => SHORTEST_DEFAULT + spread(SHORTEST_DEFAULT),
+        Some(seconds) => Duration::from_secs(seconds),
+    };
+    let version = query.get("resourceVersion");
+    let bookmarks = query.flag("allowWatchBookmarks");
+    let send_initial = query.optional_flag("sendInitialEvents");
+    let mut initial = VecDeque::new();
+    let mut ends_initial = false;
+    let after = match (send_initial, version) {
+        // Streaming the state and, with bookmarks, saying where it ends.
+        (Some(true), _) => {
+            match version {
+                "" => drop(store.settle().await?),
+                "0" => {}
+                text => fresh(store, revision(text)?).await?,
+            }
+            ends_initial = bookmarks;
+            snapshot(store, &selection, &mut initial).await?
+        }
+        (Some(false), "" | "0") => store.settle().await?,
+        (None, "") => {
+            store.settle().await?;
+            snapshot(store, &selection, &mut initial).await?
+        }
+        (None, "0") => snapshot(store, &selection, &mut initial).await?,
+        (_, text) => revision(text)?,
+    };
+    let mut lost = None;
+    let watch = match store.watch(&selection.prefix, after) {
+        Ok(watch) => Some(watch),
+        Err(RangeError::Compacted { oldest }) => {
+            lost = Some(Failure::expired(format!("too old resource version: {after} ({oldest})")));
+            None
+        }
+        Err(RangeError::Future { .. }) => {
+            fresh(store, after).await?;
+            store.watch(&selection.prefix, after).ok()
+        }
+        Err(RangeError::Store(error)) => return Err(error.into()),
+    };
+    let now = Instant::now();
+    let stream = Streaming {
+        resource,
+        selection,
+        form: wanted.form,
+        include,
+        headed: false,
+        watch,
+        initial,
+        ends_initial: ends_initial.then_some(after),
+        lost,
+        bookmarks,
+        told: after,
+        after,
+        next_bookmark: now + BOOKMARK_EVERY.min(lasts.saturating_sub(BOOKMARK_BEFORE_END)),
+        end: now + lasts,
+        shutdown,
+        _watching: watching,
+    };
+    let pieces = futures_util::stream::unfold(Some(stream), |stream| async move {
+        let mut stream = stream?;
+        let piece = stream.piece().await?;
+        Some((Ok(piece), (!stream.is_over()).then_some(stream)))
+    });
+    Ok(Reply::new(StatusCode::OK, "application/json", Content::Live(Box::pin(pieces))))
+}
+
+/// A part of that time that differs from watch to watch.
+fn spread(time: Duration) -> Duration {
+    let mut byte = [0_u8; 2];
+    // Without random bits all watches last equally long, which is allowed too.
+    let _ = getrandom::fill(&mut byte);
+    time.mul_f64(f64::from(u16::from_le_bytes(byte)) / f64::from(u16::MAX))
+}
+
+/// Refuses options that do not go together.
+fn check(query: &Query) -> Result<(), Failure> {
+    let mut errors = Errors::new();
+    let field = Path::new("resourceVersionMatch");
+    let wanted = query.get("resourceVersionMatch");
+    let initial = query.has("sendInitialEvents");
+    if initial && wanted != "NotOlderThan" {
+        errors.forbidden(&field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    }
+    if !wanted.is_empty() {
+        if !initial {
+            errors
+                .forbidden(&field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+        }
+        if wanted != "NotOlderThan" {
+            errors.not_supported(&field, &json!(wanted), &["NotOlderThan"]);
+        }
+        if !query.get("continue").is_empty() {
+            errors.forbidden(&field, "resourceVersionMatch is forbidden when continue is provided");
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", &errors)) }
+}
+
+/// The state that a watch begins with, and its revision.
+async fn snapshot(
+    store: &Store,
+    selection: &Selection,
+    initial: &mut VecDeque<Arc<Entry>>,
+) -> Result<Revision, Failure> {
+    if selection.single {
+        // The revision first: what comes between the two is then told again, which is allowed, and never lost.
+        let revision = store.revision();
+        initial.extend(store.get(&selection.prefix).filter(|entry| entry.revision <= revision));
+        return Ok(revision);
+    }
+    let range = Range { prefix: &selection.prefix, after: None, limit: None, at: None };
+    match store.range(range).await {
+        Ok(page) => {
+            initial.extend(page.entries);
+            Ok(page.revision)
+        }
+        Err(RangeError::Store(error)) => Err(error.into()),
+        Err(_) => Err(Failure::internal("the newest state of the store could not be read")),
+    }
+}
+
+struct Streaming {
+    resource: &'static Resource,
+    selection: Selection,
+    form: Form,
+    include: Include,
+    /// Whether the columns of a table were sent: only the first event has them.
+    headed: bool,
+    watch: Option<Watch>,
+    initial: VecDeque<Arc<Entry>>,
+    /// The revision of the initial state, until its end was told.
+    ends_initial: Option<Revision>,
+    /// Why there is no watch.
+    lost: Option<Failure>,
+    bookmarks: bool,
+    /// The revision that the client was told last.
+    told: Revision,
+    /// Events up to here are not sent.
+    after: Revision,
+    next_bookmark: Instant,
+    end: Instant,
+    shutdown: Shutdown,
+    _watching: Watching,
+}
+
+impl Streaming {
+    fn is_over(&self) -> bool {
+        self.watch.is_none() && self.lost.is_none()
+    }
+
+    /// The next piece of the stream; `None` at its end.
+    async fn piece(&mut self) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        while let Some(entry) = self.initial.pop_front() {
+            if self.selection.chooses(self.resource, &entry) {
+                self.put_event("ADDED", &entry, &mut out);
+            }
+            if out.len() >= PIECE_BYTES {
+                return Some(out.freeze());
+            }
+        }
+        if let Some(revision) = self.ends_initial.take() {
+            self.put_bookmark(revision, true, &mut out);
+            return Some(out.freeze());
+        }
+        if !out.is_empty() {
+            return Some(out.freeze());
+        }
+        if let Some(failure) = self.lost.take() {
+            put_error(&failure, &mut out);
+            return Some(out.freeze());
+        }
+        while out.is_empty() {
+            self.wait(&mut out).await?;
+        }
+        Some(out.freeze())
+    }
+
+    /// Waits for the next thing to tell and appends it; `None` when the watch is over and nothing is left to tell.
+    async fn wait(&mut self, out: &mut BytesMut) -> Option<()> {
+        let watch = self.watch.as_mut()?;
+        tokio::select! {
+            biased;
+            events = watch.next() => match events {
+                Ok(events) => {
+                    for event in events {
+                        self.put_change(&event, out);
+                    }
+                }
+                Err(Ended::Closed) => self.watch = None,
+                Err(Ended::Lagged | Ended::Compacted) => {
+                    self.watch = None;
+                    let text = format!("too old resource version: {} (the watch fell too far behind)", self.told);
+                    put_error(&Failure::expired(text), out);
+                }
+            },
+            () = tokio::time::sleep_until(self.next_bookmark.min(self.end)) => {
+                let now = Instant::now();
+                if let Some(revision) = watch.progress().filter(|_| self.bookmarks) {
+                    self.put_bookmark(revision.max(self.told), false, out);
+                }
+                let last = self.end - BOOKMARK_BEFORE_END.min(self.end - now.min(self.end));
+                self.next_bookmark = if now < last { (now + BOOKMARK_EVERY).min(last) } else { self.end };
+                if now >= self.end {
+                    self.watch = None;
+                }
+            }
+            () = self.shutdown.begun() => self.watch = None,
+        }
+        (self.watch.is_some() || !out.is_empty()).then_some(())
+    }
+
+    /// Appends what the client sees of a change, if it sees anything.
+    fn put_change(&mut self, event: &Event, out: &mut BytesMut) {
+        if event.revision() <= self.after {
+            return;
+        }
+        self.told = event.revision();
+        if self.selection.is_all() && self.form == Form::Object && self.resource.is_stored_form() {
+            out.put_slice(&event.memo(line).0);
+            return;
+        }
+        let is = event.what == What::Put && self.selection.chooses(self.resource, &event.entry);
+        let was = event.before.as_ref().is_some_and(|before| self.selection.chooses(self.resource, before));
+        match (was, is) {
+            (false, true) => self.put_event("ADDED", &event.entry, out),
+            (true, true) => self.put_event("MODIFIED", &event.entry, out),
+            (true, false) if event.what == What::Delete => self.put_event("DELETED", &event.entry, out),
+            (true, false) => {
+                // It is gone from what the client sees: it gets the last state that it saw, at the new revision.
+                if let Some(before) = &event.before {
+                    let value = restamped(&before.value, event.revision());
+                    self.put_object("DELETED", &value, out);
+                }
+            }
+            (false, false) => {}
+        }
+    }
+
+    fn put_event(&mut self, what: &str, entry: &Entry, out: &mut BytesMut) {
+        self.told = self.told.max(entry.revision);
+        self.put_object(what, &entry.value, out);
+    }
+
+    fn put_object(&mut self, what: &str, value: &Bytes, out: &mut BytesMut) {
+        let start = out.len();
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(what.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        let put = match self.form {
+            Form::Object => show::json(self.resource, value).map(|bytes| out.put_slice(&bytes)),
+            Form::Partial(version) => show::put_partial(value, version, out),
+            Form::Table(version) => self.put_table(value, version, out),
+        };
+        if let Err(failure) = put {
+            out.truncate(start);
+            put_error(&failure, out);
+            return;
+        }
+        out.put_slice(b"}\n");
+    }
+
+    fn put_table(&mut self, value: &Bytes, version: &str, out: &mut BytesMut) -> Result<(), Failure> {
+        let revision = show::read(self.resource, value)?.resource_version().to_owned();
+        let head = format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/{version}\",\"metadata\":{{\"resourceVersion\":\
+             \"{revision}\"}},\"columnDefinitions\":"
+        );
+        out.put_slice(head.as_bytes());
+        if self.headed {
+            out.put_slice(b"null");
+        } else {
+            show::put_value(out, &show::columns(self.resource));
+            self.headed = true;
+        }
+        out.put_slice(b",\"rows\":[");
+        show::put_row(self.resource, value, self.include, Timestamp::now(), version, out)?;
+        out.put_slice(b"]}");
+        Ok(())
+    }
+
+    fn put_bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
+        self.told = revision;
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if ends_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.form {
+            Form::Object => {
+                json!({"kind": self.resource.kind.kind, "apiVersion": self.resource.api_version, "metadata": metadata})
+            }
+            Form::Partial(version) => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+            }),
+            // Readers of tables look for the revision in the only row.
+            Form::Table(version) => {
+                let object = json!({
+                    "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+                });
+                let cells: Vec<&str> = self.resource.kind.columns.iter().map(|_| "").collect();
+                json!({
+                    "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
+                    "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": null,
+                    "rows": [{"cells": cells, "object": object}],
+                })
+            }
+        };
+        show::put_value(out, &json!({"type": "BOOKMARK", "object": object}));
+        out.put_u8(b'\n');
+    }
+}
+
+/// The line of an event for everyone who sees all of the stored form.
+fn line(event: &Event) -> Line {
+    let what = match event.what {
+        What::Delete => "DELETED",
+        What::Put if event.before.is_none() => "ADDED",
+        What::Put => "MODIFIED",
+    };
+    let mut out = BytesMut::with_capacity(event.entry.value.len() + 40);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(what.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(&event.entry.value);
+    out.put_slice(b"}\n");
+    Line(out.freeze())
+}
+
+fn put_error(failure: &Failure, out: &mut BytesMut) {
+    show::put_value(out, &json!({"type": "ERROR", "object": failure.to_value()}));
+    out.put_u8(b'\n');
+}
+
+/// An object that was read at one revision, as of another.
+fn restamped(value: &Bytes, revision: Revision) -> Bytes {
+    match api::Object::parse(value) {
+        Ok(object) => show::with_revision(&object.encode(), &revision.to_string()).into(),
+        Err(_) => value.clone(),
+    }
+}

@@ -1,0 +1,129 @@
+//! What all writes share: the options, the metadata that the server sets, and the transaction with its retries.
+
+use std::sync::Arc;
+
+use api::{Errors, Object, Path};
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use store::{Compare, Entry, Key, Outcome, Store, Txn, Write};
+
+use super::catalog::Resource;
+use super::failure::Failure;
+use super::query::Query;
+use super::show;
+
+/// How often a write is tried again that lost against another one, before the client is told.
+pub(crate) const MOST_TRIES: usize = 64;
+
+/// Whether a write is only tried.
+pub(crate) fn is_dry_run(query: &Query, options: &str) -> Result<bool, Failure> {
+    let mut errors = Errors::new();
+    for value in query.all("dryRun").filter(|&value| value != "All") {
+        errors.not_supported(&Path::new("dryRun"), &json!(value), &["All"]);
+    }
+    if errors.is_empty() { Ok(query.has("dryRun")) } else { Err(Failure::invalid_options(options, &errors)) }
+}
+
+/// The present, as metadata says it.
+pub(crate) fn now() -> Value {
+    json!(at(Timestamp::now()))
+}
+
+/// A time, as metadata says it: to the second.
+pub(crate) fn at(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Sets what the server alone decides of a new object.
+pub(crate) fn found(resource: &Resource, object: &mut Object) {
+    let metadata = object.metadata_mut();
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"] {
+        metadata.remove(name);
+    }
+    metadata.insert("uid".to_owned(), json!(uuid::Uuid::new_v4().to_string()));
+    metadata.insert("creationTimestamp".to_owned(), now());
+    if resource.kind.counts_generation {
+        metadata.insert("generation".to_owned(), json!(1));
+    }
+}
+
+/// Carries over what an update cannot change.
+pub(crate) fn carry(object: &mut Object, old: &Object) {
+    let metadata = object.metadata_mut();
+    metadata.remove("selfLink");
+    metadata.remove("managedFields");
+    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        metadata.remove("uid");
+    }
+    let old = old.metadata();
+    for name in ["generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "uid"] {
+        match old.and_then(|old| old.get(name)) {
+            Some(value) if name != "uid" => drop(metadata.insert(name.to_owned(), value.clone())),
+            Some(value) => drop(metadata.entry(name).or_insert_with(|| value.clone())),
+            None if name == "uid" => {}
+            None => drop(metadata.remove(name)),
+        }
+    }
+}
+
+/// Whether two objects differ in what `metadata.generation` counts: all but metadata and, where it is written apart, status.
+pub(crate) fn differ_in_substance(new: &Object, old: &Object, status_apart: bool) -> bool {
+    let counts = |(name, _): &(&String, &Value)| *name != "metadata" && !(status_apart && *name == "status");
+    new.fields().iter().filter(counts).ne(old.fields().iter().filter(counts))
+}
+
+/// What a write did.
+pub(crate) enum Done {
+    /// The object is there, as of that entry.
+    Stored(Arc<Entry>),
+    /// The object is gone; this was its last state.
+    Gone(Bytes),
+    /// Nothing happened, but this would have.
+    Tried(Bytes),
+}
+
+impl Done {
+    /// The object, as the store has or had it.
+    pub(crate) fn value(&self) -> &Bytes {
+        match self {
+            Self::Stored(entry) => &entry.value,
+            Self::Gone(value) | Self::Tried(value) => value,
+        }
+    }
+}
+
+/// An object that is not in the store, as if it were: in the stored form, at that revision.
+pub(crate) fn as_stored(resource: &Resource, object: &Object, revision: &str) -> Bytes {
+    show::with_revision(&show::encode_stored(resource, object), revision).into()
+}
+
+/// What came of a transaction.
+pub(crate) enum Committed {
+    /// It is done. The entry of the first write, if that was a put.
+    Done(Option<Arc<Entry>>),
+    /// The object itself is not as it was expected; this is what is there.
+    Object(Option<Arc<Entry>>),
+    /// Something else is not as it was expected: look again.
+    Surroundings,
+}
+
+/// Writes an object under the condition that it, and what it depends on, is as expected.
+pub(crate) async fn commit(
+    store: &Store,
+    expected: Compare,
+    write: Write,
+    depends: Option<Compare>,
+) -> Result<Committed, Failure> {
+    let compares = std::iter::once(expected).chain(depends).collect();
+    match store.txn(Txn { compares, writes: vec![write] }).await? {
+        Outcome::Committed { entries, .. } => Ok(Committed::Done(entries.into_iter().next().flatten())),
+        Outcome::Refused { compare: 0, current } => Ok(Committed::Object(current)),
+        Outcome::Refused { .. } => Ok(Committed::Surroundings),
+    }
+}
+
+/// The key of an object, as the store wants it.
+pub(crate) fn key(resource: &Resource, namespace: &str, name: &str) -> Key {
+    resource.key(namespace, name).into()
+}

@@ -1,0 +1,35 @@
+//! Kinds that need more than storage: one file each. The machinery asks here, and knows none of them by name.
+
+pub(crate) mod namespaces;
+
+use api::{Kind, Object};
+
+use crate::machinery::Failure;
+
+/// What a kind does beyond being stored.
+pub(crate) trait Behaviour: Sync {
+    /// Refuses the deletion of an object that must stay.
+    fn refuse_delete(&self, _kind: &Kind, _object: &Object) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Whether something besides its finalizers keeps a deleted object.
+    fn is_held(&self, _object: &Object) -> bool {
+        false
+    }
+
+    /// What changes in an object when its deletion begins.
+    fn terminating(&self, _object: &mut Object) {}
+}
+
+struct Stored;
+
+impl Behaviour for Stored {}
+
+/// The behaviour of a kind.
+pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {
+    match kind.stored.prefix {
+        namespaces::PREFIX => &namespaces::Namespaces,
+        _ => &Stored,
+    }
+}

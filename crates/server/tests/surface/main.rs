@@ -1,0 +1,10 @@
+//! The HTTP surface, through a server in this process: every test has a store of its own in a folder of its own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that finds nothing to unwrap has failed")]
+
+mod deletes;
+mod discovery;
+mod fixture;
+mod lists;
+mod watches;
+mod writes;

@@ -1,0 +1,272 @@
+//! Calls to a cluster of etcd members: which member is asked, how long it is waited for, and what a failure means.
+//!
+//! One member is preferred, and all calls and the watch go there until it fails or keeps somebody waiting; then the next
+//! one is preferred. So a member that dies costs one failure, and a dead one is not asked again by every call. The client
+//! knows the messages and nothing of keys, entries or the mirror.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::stream;
+use prost::Message;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::failure::Failure;
+use super::wire::{
+    CompactRequest, CompactResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest,
+    TxnResponse, WatchRequest, WatchResponse,
+};
+
+/// How long a connection may take to be made, TLS included.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// A member that keeps a call waiting for longer is no longer preferred; the call itself goes on waiting.
+const SUSPECT_AFTER: Duration = Duration::from_secs(2);
+/// How long a call may take in all. etcd itself gives up on a proposal after 7 s with its default settings, and its word
+/// on what happened is better than our silence.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a member may be silent before it is pinged. etcd ends connections that ping more often than every 5 s.
+const PING_AFTER: Duration = Duration::from_secs(6);
+/// How long the answer to a ping may take before the connection counts as lost.
+const PONG_WITHIN: Duration = Duration::from_secs(3);
+/// The pause between attempts once every member has failed, at first and at most.
+pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
+/// The largest answer that is read. A page has many values, and what catches a watch up has many events.
+const LARGEST_ANSWER: usize = i32::MAX as usize;
+/// How many requests may wait to be sent on a stream of watches.
+const WATCH_REQUESTS: usize = 16;
+/// How many connections to a member the calls are spread over. The watch has one of its own, so that a large answer never
+/// stands between an event and the mirror.
+const LANES: usize = 1;
+
+/// The members of one cluster.
+pub(super) struct Client {
+    members: Vec<Member>,
+    preferred: watch::Sender<usize>,
+}
+
+struct Member {
+    address: String,
+    lanes: Vec<Channel>,
+    next_lane: AtomicUsize,
+    watch_lane: Channel,
+}
+
+/// Both directions of a stream of watches, and the member at its other end.
+pub(super) struct WatchStream {
+    pub(super) ask: mpsc::Sender<WatchRequest>,
+    pub(super) hear: Streaming<WatchResponse>,
+    pub(super) member: usize,
+}
+
+/// What may be done about a call that failed, and how long one attempt may take.
+#[derive(Clone, Copy)]
+struct Terms {
+    path: &'static str,
+    /// Whether sending it twice does no harm.
+    repeatable: bool,
+    attempt: Duration,
+}
+
+impl Client {
+    /// A client of the members at these endpoints, each with its address as people know it. Connects to none of them yet.
+    pub(super) fn new(endpoints: impl IntoIterator<Item = (String, Endpoint)>) -> Self {
+        let members = endpoints.into_iter().map(|(address, endpoint)| Member::new(address, endpoint)).collect();
+        Self { members, preferred: watch::Sender::new(0) }
+    }
+
+    pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Failure> {
+        let terms = Terms { path: "/etcdserverpb.KV/Range", repeatable: true, attempt: ANSWER_WITHIN };
+        self.call(terms, request).await
+    }
+
+    /// A range that has next to no answer, so that a member which is slow with it is better left for another one.
+    pub(super) async fn glance(&self, request: RangeRequest) -> Result<RangeResponse, Failure> {
+        let terms = Terms { path: "/etcdserverpb.KV/Range", repeatable: true, attempt: SUSPECT_AFTER };
+        self.call(terms, request).await
+    }
+
+    pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
+        let terms = Terms { path: "/etcdserverpb.KV/Txn", repeatable: false, attempt: ANSWER_WITHIN };
+        self.call(terms, request).await
+    }
+
+    pub(super) async fn compact(&self, request: CompactRequest) -> Result<CompactResponse, Failure> {
+        let terms = Terms { path: "/etcdserverpb.KV/Compact", repeatable: true, attempt: ANSWER_WITHIN };
+        self.call(terms, request).await
+    }
+
+    pub(super) async fn status(&self) -> Result<StatusResponse, Failure> {
+        let terms = Terms { path: "/etcdserverpb.Maintenance/Status", repeatable: true, attempt: SUSPECT_AFTER };
+        self.call(terms, StatusRequest {}).await
+    }
+
+    /// Opens a stream of watches on the preferred member and says the first thing on it. One attempt: whoever follows has
+    /// a reason of its own to try again.
+    pub(super) async fn watch(&self, first: WatchRequest) -> Result<WatchStream, Failure> {
+        let at = self.preferred();
+        let member = &self.members[at];
+        let (ask, mut asked) = mpsc::channel(WATCH_REQUESTS);
+        // The channel is new and has room.
+        let _ = ask.try_send(first);
+        let requests = stream::poll_fn(move |context| asked.poll_recv(context));
+        let open = async {
+            let mut grpc = grpc(member.watch_lane.clone());
+            grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+            grpc.streaming(led(Request::new(requests)), path, ProstCodec::default()).await
+        };
+        let opened = timeout(SUSPECT_AFTER, open).await.unwrap_or_else(|_| Err(silent(SUSPECT_AFTER)));
+        match opened {
+            Ok(hear) => Ok(WatchStream { ask, hear: hear.into_inner(), member: at }),
+            Err(status) => {
+                self.leave(at);
+                Err(Failure { member: member.address.clone(), status, sent: true })
+            }
+        }
+    }
+
+    /// The member that is asked now.
+    pub(super) fn preferred(&self) -> usize {
+        *self.preferred.borrow()
+    }
+
+    /// Completes when another member than this one is preferred.
+    pub(super) async fn left(&self, member: usize) {
+        // The sender lives as long as the client, so waiting cannot fail.
+        let _ = self.preferred.subscribe().wait_for(|preferred| *preferred != member).await;
+    }
+
+    /// Stops preferring this member, unless somebody else did so already or there is no other.
+    pub(super) fn leave(&self, member: usize) {
+        let next = (member + 1) % self.members.len();
+        let moved = self.preferred.send_if_modified(|preferred| {
+            let moves = *preferred == member && next != member;
+            if moves {
+                *preferred = next;
+            }
+            moves
+        });
+        if moved {
+            tracing::warn!(
+                from = self.members[member].address,
+                to = self.members[next].address,
+                "another etcd member is asked now"
+            );
+        }
+    }
+
+    /// What this member is called.
+    pub(super) fn address(&self, member: usize) -> &str {
+        &self.members[member].address
+    }
+
+    async fn call<Q, A>(&self, terms: Terms, request: Q) -> Result<A, Failure>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let mut pause = PAUSE.0;
+        let mut attempts = 0;
+        loop {
+            let at = self.preferred();
+            let failure = match self.attempt(at, terms, request.clone(), deadline).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if !failure.may_repeat(terms.repeatable) {
+                return Err(failure);
+            }
+            self.leave(at);
+            attempts += 1;
+            // Each member is tried at once; when all have failed, the cluster gets time to elect.
+            if attempts >= self.members.len() {
+                if Instant::now() + pause >= deadline {
+                    return Err(failure);
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+
+    async fn attempt<Q, A>(&self, at: usize, terms: Terms, request: Q, deadline: Instant) -> Result<A, Failure>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let member = &self.members[at];
+        // A message is taken from its stream when the connection is there to send it on. One that never was taken has
+        // certainly not been carried out, whatever else went wrong.
+        let taken = Arc::new(AtomicBool::new(false));
+        let message = stream::once({
+            let taken = taken.clone();
+            async move {
+                taken.store(true, Ordering::Release);
+                request
+            }
+        });
+        let call = async {
+            let mut grpc = grpc(member.lane());
+            grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            let path = PathAndQuery::from_static(terms.path);
+            grpc.client_streaming(led(Request::new(message)), path, ProstCodec::default()).await
+        };
+        let mut call = std::pin::pin!(call);
+        let failed =
+            |status| Err(Failure { member: member.address.clone(), status, sent: taken.load(Ordering::Acquire) });
+        if let Ok(answer) = timeout(SUSPECT_AFTER, &mut call).await {
+            return answer.map(tonic::Response::into_inner).or_else(failed);
+        }
+        self.leave(at);
+        let until = deadline.min(Instant::now() + terms.attempt.saturating_sub(SUSPECT_AFTER));
+        if until <= Instant::now() || !taken.load(Ordering::Acquire) {
+            return failed(silent(SUSPECT_AFTER));
+        }
+        let answer = timeout_at(until, call).await.unwrap_or_else(|_| Err(silent(terms.attempt)));
+        answer.map(tonic::Response::into_inner).or_else(failed)
+    }
+}
+
+impl Member {
+    fn new(address: String, endpoint: Endpoint) -> Self {
+        let endpoint = endpoint
+            .connect_timeout(CONNECT_WITHIN)
+            .http2_keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(PONG_WITHIN)
+            .tcp_nodelay(true);
+        Self {
+            address,
+            lanes: (0..LANES).map(|_| endpoint.connect_lazy()).collect(),
+            next_lane: AtomicUsize::new(0),
+            watch_lane: endpoint.connect_lazy(),
+        }
+    }
+
+    fn lane(&self) -> Channel {
+        self.lanes[self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len()].clone()
+    }
+}
+
+fn grpc(lane: Channel) -> Grpc<Channel> {
+    Grpc::new(lane).max_decoding_message_size(LARGEST_ANSWER)
+}
+
+/// The request with the wish that a member which has no leader refuses it. Otherwise it would wait for one and not say
+/// whether the request is carried out in the end, and a watch on it would be silent.
+fn led<T>(mut request: Request<T>) -> Request<T> {
+    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+    request
+}
+
+fn silent(within: Duration) -> Status {
+    Status::deadline_exceeded(format!("no answer within {} s", within.as_secs()))
+}

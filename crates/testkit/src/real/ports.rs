@@ -1,0 +1,97 @@
+//! Ports for parts that must be told one, because others have to find them there again.
+//!
+//! They are chosen below the range from which the kernel takes the ports of outgoing connections. A port of that range
+//! can be taken by any client between the search and the start, or while a part that was killed is to start again.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Error;
+
+/// Above the ports that well-known services have.
+const LOWEST: u16 = 10_000;
+/// Where the kernel's own range begins unless it is set otherwise.
+const USUAL_END: u16 = 32_768;
+
+/// `N` different ports of loopback on which nobody listens. No two calls in one process return the same port until all
+/// were returned; other processes start their search elsewhere.
+pub fn free_ports<const N: usize>() -> Result<[u16; N], Error> {
+    static NEXT: OnceLock<AtomicU64> = OnceLock::new();
+    let next = NEXT.get_or_init(|| AtomicU64::new(RandomState::new().hash_one(std::process::id()) >> 1));
+    let range = reserved(&fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default());
+    let mut ports = [0; N];
+    let mut tried = 0;
+    for port in &mut ports {
+        *port = loop {
+            let candidate = range.start + (next.fetch_add(1, Ordering::Relaxed) % range.len() as u64) as u16;
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, candidate)) {
+                Ok(_) => break candidate,
+                Err(_) if tried < range.len() => tried += 1,
+                Err(error) => return Err(Error::system("no free port on loopback")(error)),
+            }
+        };
+    }
+    Ok(ports)
+}
+
+/// Waits for nothing: whether something accepts connections on that port of loopback now.
+pub(super) fn accepts(port: u16) -> bool {
+    connect(port).is_ok()
+}
+
+/// A connection to that port of loopback.
+pub(super) fn connect(port: u16) -> io::Result<std::net::TcpStream> {
+    std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+}
+
+/// The ports below those that the kernel gives away, whose range is as in `/proc`: two numbers.
+fn reserved(kernel: &str) -> Range<u16> {
+    let first = kernel.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(USUAL_END);
+    // A kernel that gives away nearly everything leaves too little below; then any port is as good as another.
+    LOWEST..if first < 2 * LOWEST { USUAL_END } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_free_and_different() {
+        let ports: [u16; 8] = free_ports().unwrap();
+        let more: [u16; 8] = free_ports().unwrap();
+        let held: Vec<_> =
+            ports.iter().chain(&more).map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).unwrap()).collect();
+        assert_eq!(held.len(), 16);
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_passed_over() {
+        let [first] = free_ports().unwrap();
+        let _held = TcpListener::bind((Ipv4Addr::LOCALHOST, first + 1)).ok();
+        let next: [u16; 4] = free_ports().unwrap();
+        assert!(!next.contains(&(first + 1)), "{next:?}");
+    }
+
+    #[test]
+    fn outgoing_connections_cannot_take_them() {
+        assert_eq!(reserved("32768\t60999\n"), 10_000..32_768);
+        assert_eq!(reserved("40000 50000"), 10_000..40_000);
+        assert_eq!(reserved("1024 65535"), 10_000..32_768, "nothing is out of its reach: the usual range will do");
+        assert_eq!(reserved(""), 10_000..32_768);
+    }
+
+    #[test]
+    fn a_port_accepts_while_somebody_listens() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(accepts(port));
+        drop(listener);
+        assert!(!accepts(port));
+    }
+}

@@ -1,0 +1,117 @@
+//! The load: a process of its own, the same for every server, that does one work and prints what it saw.
+//!
+//! It shares the cores with the server that it measures, so it is cheap: one thread, HTTP/1.1 over TLS on connections that
+//! stay open, requests that are made once and only get another name, and answers of which nothing is read but what
+//! the work is about. Knows nothing of who the server is.
+
+mod connection;
+mod create;
+mod latencies;
+mod object;
+mod read;
+mod watch;
+
+use std::env;
+use std::io::{Write, stdin};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::connection::Server;
+pub(super) use self::create::{Created, Filling, Spell};
+pub(super) use self::read::{Reading, Times};
+pub(super) use self::watch::{Watched, Watching};
+use crate::https::Endpoint;
+
+/// The task of this program that is the load, as it is called by [`Load`].
+const TASK: &str = "bench-load";
+
+/// What one process of the load is to do.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    server: Endpoint,
+    work: Work,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Work {
+    /// Namespaces of these names.
+    Namespaces(Vec<String>),
+    /// So many objects.
+    Fill(Filling),
+    /// Objects, for some time.
+    Create(Spell),
+    /// Lists.
+    Read(Reading),
+    /// Watches, while somebody writes.
+    Watch(Watching),
+}
+
+/// A server to put load on.
+pub(super) struct Load(pub(super) Endpoint);
+
+impl Load {
+    pub(super) fn namespaces(&self, names: Vec<String>) -> Result<()> {
+        self.done(Work::Namespaces(names))
+    }
+
+    pub(super) fn fill(&self, filling: Filling) -> Result<()> {
+        self.done(Work::Fill(filling))
+    }
+
+    pub(super) fn create(&self, spell: Spell) -> Result<Created> {
+        self.done(Work::Create(spell))
+    }
+
+    pub(super) fn read(&self, reading: Reading) -> Result<Times> {
+        self.done(Work::Read(reading))
+    }
+
+    pub(super) fn watch(&self, watching: Watching) -> Result<Watched> {
+        self.done(Work::Watch(watching))
+    }
+
+    /// Has the work done by a process, which gets its order on stdin: a token is nothing for a command line.
+    fn done<T: DeserializeOwned>(&self, work: Work) -> Result<T> {
+        let order = serde_json::to_vec(&Order { server: self.0.clone(), work })?;
+        let program = env::current_exe().context("this program does not know where it is")?;
+        let mut command = Command::new(program);
+        command.arg(TASK).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("the load could not be started")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&order).context("the load does not take its order")?;
+        }
+        let said = child.wait_with_output()?;
+        ensure!(said.status.success(), "the load failed: {}", said.status);
+        serde_json::from_slice(&said.stdout).context("the load printed something else than figures")
+    }
+}
+
+/// Does the work that stdin asks for, and prints what was seen.
+pub(crate) fn run() -> Result<()> {
+    let order: Order = serde_json::from_reader(stdin().lock()).context("no order on stdin")?;
+    // Every watcher is a descriptor.
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).context("the limit on open files cannot be raised")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("{}", runtime.block_on(order.done())?);
+    Ok(())
+}
+
+impl Order {
+    async fn done(self) -> Result<Value> {
+        let server = Server::new(self.server)?;
+        Ok(match self.work {
+            Work::Namespaces(names) => serde_json::to_value(create::namespaces(&server, &names).await?),
+            Work::Fill(filling) => serde_json::to_value(create::fill(&server, &filling).await?),
+            Work::Create(spell) => serde_json::to_value(create::spell(&server, &spell).await?),
+            Work::Read(reading) => serde_json::to_value(read::run(&server, &reading).await?),
+            Work::Watch(watching) => serde_json::to_value(watch::run(&server, &watching).await?),
+        }?)
+    }
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask bench server`: our server on its own store and on etcd, beside kube-apiserver on etcd.
+//!
+//! Everything is real: processes, disk, TLS. In every round each server starts on an empty folder of the disk and does the
+//! same works in the same order; the load is a process too, one at a time. The median of the rounds counts.
+
+mod figures;
+pub(crate) mod load;
+mod places;
+mod rounds;
+mod rows;
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+
+use self::figures::Metric;
+use self::rows::Line;
+use super::report::Row;
+
+/// The rows that were asked for.
+pub(super) struct Plan {
+    lines: Vec<Line>,
+}
+
+impl Plan {
+    /// All rows, or the one of that name.
+    pub(super) fn new(only: Option<&str>) -> Result<Self> {
+        let mut lines = rows::lines();
+        if let Some(name) = only {
+            let names: Vec<_> = lines.iter().map(|line| line.name).collect();
+            lines.retain(|line| line.name == name);
+            if lines.is_empty() {
+                bail!("`{name}` is no row of this table; there are {}", names.join(", "));
+            }
+        }
+        Ok(Self { lines })
+    }
+
+    /// Measures what the rows need and fills them in.
+    pub(super) fn run(&self) -> Result<Vec<Row>> {
+        let wanted: BTreeSet<Metric> = self.lines.iter().flat_map(|line| [line.metric, line.against]).collect();
+        let figures = rounds::run(&wanted)?;
+        Ok(self.lines.iter().map(|line| line.row(&figures)).collect())
+    }
+}

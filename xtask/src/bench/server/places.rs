@@ -1,0 +1,188 @@
+//! The servers that are measured: started on folders of a real disk, as they are run in earnest.
+//!
+//! kube-apiserver authorizes everything (`AlwaysAllow`), which is less work than it does in a cluster; otherwise nothing
+//! is set that would make it slower or faster.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use testkit::real::{Cadastre, Etcd, KubeApiserver};
+
+use crate::https::Endpoint;
+use crate::parts::{self, Part, Parts};
+use crate::{cargo, process};
+
+/// A server to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// kube-apiserver on etcd.
+    Control,
+    /// Cadastre on its own store.
+    Embedded,
+    /// Cadastre on etcd.
+    Etcd,
+}
+
+impl Place {
+    /// In the order in which they are measured. The control is first, because it says which load can be borne.
+    pub(super) const ALL: [Self; 3] = [Self::Control, Self::Embedded, Self::Etcd];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Control => "kube-apiserver",
+            Self::Embedded => "embedded",
+            Self::Etcd => "on-etcd",
+        }
+    }
+}
+
+/// The programs that are started.
+pub(super) struct Programs {
+    cadastre: PathBuf,
+    /// Or why there are none.
+    parts: Result<Parts, String>,
+}
+
+/// A server that runs. Dropping it kills it, and the etcd below it after it.
+pub(super) struct Server {
+    kind: Kind,
+    etcd: Option<Etcd>,
+}
+
+enum Kind {
+    Ours(Cadastre, PathBuf),
+    Control(KubeApiserver),
+}
+
+impl Programs {
+    /// Builds what is not there yet. Without Go there are no parts: then the figures of those who need them are missing.
+    pub(super) fn ensure() -> Result<Self> {
+        let parts = parts::ensure(&[Part::Etcd, Part::KubeApiserver, Part::Kubectl]);
+        let parts = parts.map_err(|error| format!("not measured: {error:#}"));
+        eprintln!("building cadastre in release");
+        let mut command = cargo::command();
+        command.args(["build", "--release", "--package", "cadastre"]);
+        Ok(Self { cadastre: cargo::built(&mut command, "cadastre")?, parts })
+    }
+
+    /// Why that server cannot be started here.
+    pub(super) fn missing(&self, place: Place) -> Option<&str> {
+        self.parts.as_ref().err().filter(|_| place != Place::Embedded).map(String::as_str)
+    }
+
+    /// Starts a server on what is in the folder, and says how long it took until it was ready, its etcd included.
+    pub(super) fn start(&self, place: Place, folder: &Path) -> Result<(Server, Duration)> {
+        let part = |part| self.parts.as_ref().map(|parts| parts.binary(part)).map_err(|why| anyhow::anyhow!("{why}"));
+        let data = folder.join("data");
+        let started = Instant::now();
+        let server = match place {
+            Place::Embedded => {
+                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[])?, data);
+                Server { kind, etcd: None }
+            }
+            Place::Etcd => {
+                let etcd = Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?;
+                let servers = format!("--etcd-servers={}", etcd.url());
+                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[&servers])?, data);
+                Server { kind, etcd: Some(etcd) }
+            }
+            Place::Control => {
+                let etcd = Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?;
+                let (program, kubectl) = (part(Part::KubeApiserver)?, part(Part::Kubectl)?);
+                let flags = ["--authorization-mode=AlwaysAllow"];
+                let kind = KubeApiserver::start(&program, &kubectl, etcd.url(), &folder.join("apiserver"), &flags)?;
+                Server { kind: Kind::Control(kind), etcd: Some(etcd) }
+            }
+        };
+        Ok((server, started.elapsed()))
+    }
+}
+
+impl Server {
+    /// Where the load finds it.
+    pub(super) fn endpoint(&self) -> Result<Endpoint> {
+        Ok(match &self.kind {
+            Kind::Ours(cadastre, data) => Endpoint {
+                address: cadastre.address().to_owned(),
+                authority: data.join("pki/ca.crt"),
+                token: cadastre.token()?,
+            },
+            Kind::Control(server) => Endpoint {
+                address: server.url().trim_start_matches("https://").to_owned(),
+                authority: server.ca().to_path_buf(),
+                token: server.token().to_owned(),
+            },
+        })
+    }
+
+    /// The resident memory of all its processes, in bytes: now, or when it was most.
+    pub(super) fn resident(&self, peak: bool) -> Result<u64> {
+        let front = match &self.kind {
+            Kind::Ours(cadastre, _) => cadastre.pid(),
+            Kind::Control(server) => server.pid(),
+        };
+        let pids = std::iter::once(front).chain(self.etcd.as_ref().and_then(Etcd::pid));
+        let field = if peak { "VmHWM:" } else { "VmRSS:" };
+        pids.map(|pid| {
+            let path = format!("/proc/{pid}/status");
+            let status = fs::read_to_string(&path).with_context(|| format!("no {path}"))?;
+            kilobytes(&status, field).map(|size| size * 1024).with_context(|| format!("no {field} in {path}"))
+        })
+        .sum()
+    }
+
+    /// Ends it in order.
+    pub(super) fn stop(mut self) -> Result<()> {
+        if let Kind::Ours(cadastre, _) = &mut self.kind {
+            cadastre.terminate()?;
+            cadastre.wait(Duration::from_mins(1))?;
+        }
+        Ok(())
+    }
+}
+
+/// An empty folder on the disk of this repository, not in a temporary file system that may be memory.
+pub(super) fn folder(place: Place) -> Result<PathBuf> {
+    let folder = data().join(place.name());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("could not empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Removes what all servers have written.
+pub(super) fn clear() -> Result<()> {
+    fs::remove_dir_all(data()).with_context(|| format!("could not remove {}", data().display()))
+}
+
+fn data() -> PathBuf {
+    process::repo_root().join("target/bench-data")
+}
+
+/// A size in `/proc/PID/status`.
+fn kilobytes(status: &str, field: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(field))?;
+    rest.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_linux_says() {
+        let status = "Name:\tx\nVmHWM:\t  20 kB\nVmRSS:\t     1234 kB\n";
+        assert_eq!((kilobytes(status, "VmRSS:"), kilobytes(status, "VmHWM:")), (Some(1234), Some(20)));
+        assert_eq!(kilobytes(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn our_own_store_needs_no_parts() {
+        let programs = Programs { cadastre: PathBuf::new(), parts: Err("no Go".to_owned()) };
+        assert_eq!(programs.missing(Place::Embedded), None);
+        assert_eq!(programs.missing(Place::Control), Some("no Go"));
+    }
+}

@@ -1,0 +1,214 @@
+//! What every server does in a round, in this order: start empty, take 10,000 objects, say how much memory it needs, list
+//! them, serve watchers, and take as many creates as it can. Then, apart: starting with 100,000 objects.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::figures::{Figures, Metric};
+use super::load::{Filling, Load, Reading, Spell, Times, Watching};
+use super::places::{self, Place, Programs, Server};
+
+/// How often everything is measured; the median counts.
+const ROUNDS: u32 = 3;
+/// The connections of those who write as fast as they can.
+const CONNECTIONS: u64 = 64;
+/// The objects that are listed, and that memory is measured with.
+const OBJECTS: u64 = 10_000;
+/// As kubectl asks for them.
+const PAGE: usize = 500;
+/// The objects that a full server starts with.
+const FULL: u64 = 100_000;
+/// The objects that are written just before a server is killed.
+const LAST_WORDS: u64 = 1_000;
+/// How long a server is left alone before its memory is looked at.
+const REST: Duration = Duration::from_secs(5);
+const WARM_UP: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(10);
+/// Watchers: so many on each of so many namespaces.
+const WATCHED: u32 = 100;
+const WATCHERS: u32 = 10;
+const WRITES_PER_SECOND: u32 = 1_000;
+/// A rate at which the control cannot keep up is halved, but not below this.
+const FEWEST_WRITES_PER_SECOND: u32 = 100;
+
+const JSON: &str = "application/json";
+/// As kubectl asks for it.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,\
+                     application/json";
+
+const LISTS: [Metric; 5] = [Metric::ListAll, Metric::ListBytes, Metric::ListGzip, Metric::ListPage, Metric::ListTable];
+const WATCHES: [Metric; 3] = [Metric::WatchMedian, Metric::WatchTail, Metric::MemoryPeak];
+const CREATES: [Metric; 3] = [Metric::CreateRate, Metric::CreateMedian, Metric::CreateTail];
+const STARTS: [Metric; 2] = [Metric::StartFull, Metric::StartKilled];
+
+/// A run: what is wanted, and what there is so far.
+struct Run<'a> {
+    programs: Programs,
+    wanted: &'a BTreeSet<Metric>,
+    figures: Figures,
+    /// What the control can bear.
+    writes_per_second: u32,
+}
+
+/// Measures everything that is wanted.
+pub(super) fn run(wanted: &BTreeSet<Metric>) -> Result<Figures> {
+    let programs = Programs::ensure()?;
+    let mut run = Run { programs, wanted, figures: Figures::default(), writes_per_second: WRITES_PER_SECOND };
+    if wanted.iter().any(|metric| !STARTS.contains(metric)) {
+        for round in 1..=ROUNDS {
+            for place in Place::ALL {
+                eprintln!("round {round} of {ROUNDS}: {}", place.name());
+                run.round(place, round).with_context(|| format!("measuring {}", place.name()))?;
+            }
+        }
+    }
+    if run.wants(&STARTS) {
+        run.starts()?;
+    }
+    places::clear()?;
+    Ok(run.figures)
+}
+
+impl Run<'_> {
+    fn wants(&self, metrics: &[Metric]) -> bool {
+        metrics.iter().any(|metric| self.wanted.contains(metric))
+    }
+
+    /// Whether that server can be measured here; if not, the figures say why.
+    fn can(&mut self, place: Place) -> bool {
+        let why = self.programs.missing(place).map(str::to_owned);
+        if let Some(why) = &why {
+            self.figures.absent(place, why);
+        }
+        why.is_none()
+    }
+
+    fn round(&mut self, place: Place, round: u32) -> Result<()> {
+        if !self.can(place) {
+            return Ok(());
+        }
+        let (server, took) = self.programs.start(place, &places::folder(place)?)?;
+        self.figures.note(place, Metric::StartEmpty, nanoseconds(took));
+        let load = Load(server.endpoint()?);
+        if self.wants(&LISTS) || self.wants(&[Metric::Memory]) {
+            fill(&load, "listed", OBJECTS)?;
+            sleep(REST);
+            self.figures.note(place, Metric::Memory, exact(server.resident(false)?));
+        }
+        if self.wants(&LISTS) {
+            self.lists(place, &load)?;
+        }
+        if self.wants(&WATCHES) {
+            self.watches(place, round, &load, &server)?;
+        }
+        if self.wants(&CREATES) {
+            self.creates(place, &load)?;
+        }
+        server.stop()
+    }
+
+    fn lists(&mut self, place: Place, load: &Load) -> Result<()> {
+        let read = |accept: &str, gzip, page, passes| -> Result<Times> {
+            let (namespace, accept) = ("listed".to_owned(), accept.to_owned());
+            load.read(Reading { namespace, objects: OBJECTS as usize, accept, gzip, page, passes })
+        };
+        let whole = read(JSON, false, None, 15)?;
+        self.figures.note(place, Metric::ListAll, exact(whole.p50_ns));
+        self.figures.note(place, Metric::ListBytes, exact(whole.bytes));
+        self.figures.note(place, Metric::ListGzip, exact(read(JSON, true, None, 5)?.p50_ns));
+        self.figures.note(place, Metric::ListPage, exact(read(JSON, false, Some(PAGE), 5)?.p50_ns));
+        self.figures.note(place, Metric::ListTable, exact(read(TABLE, false, Some(PAGE), 5)?.p50_ns));
+        Ok(())
+    }
+
+    fn watches(&mut self, place: Place, round: u32, load: &Load, server: &Server) -> Result<()> {
+        loop {
+            let writes_per_second = self.writes_per_second;
+            let namespaces: Vec<_> =
+                (0..WATCHED).map(|number| format!("watched-{writes_per_second}-{number}")).collect();
+            load.namespaces(namespaces.clone())?;
+            let (warm_up, measured) = (WARM_UP, MEASURED);
+            let watching = Watching { namespaces, watchers: WATCHERS, writes_per_second, warm_up, measured };
+            let watched = load.watch(watching)?;
+            eprintln!("  {watched:?}");
+            let keeps_up = watched.writes_per_second >= 0.95 * f64::from(writes_per_second);
+            let first = place == Place::Control && round == 1;
+            if !keeps_up && first && writes_per_second / 2 >= FEWEST_WRITES_PER_SECOND {
+                self.writes_per_second /= 2;
+                continue;
+            }
+            for (metric, value) in [(Metric::WatchMedian, watched.p50_ns), (Metric::WatchTail, watched.p99_ns)] {
+                self.figures.note(place, metric, exact(value));
+                self.figures.remark(metric, format!("{writes_per_second} writes/s, {} events", watched.events));
+                if watched.wrong > 0 {
+                    let why = format!("{} of {} events missing or too many", watched.wrong, watched.events);
+                    self.figures.spoilt(place, metric, why);
+                } else if !keeps_up {
+                    self.figures.spoilt(place, metric, format!("only {:.0} writes/s", watched.writes_per_second));
+                }
+            }
+            self.figures.note(place, Metric::MemoryPeak, exact(server.resident(true)?));
+            return Ok(());
+        }
+    }
+
+    fn creates(&mut self, place: Place, load: &Load) -> Result<()> {
+        let namespace = "created".to_owned();
+        load.namespaces(vec![namespace.clone()])?;
+        let created =
+            load.create(Spell { namespace, connections: CONNECTIONS, warm_up: WARM_UP, measured: MEASURED })?;
+        let per_second = exact(created.number as u64) / MEASURED.as_secs_f64();
+        self.figures.note(place, Metric::CreateRate, per_second);
+        self.figures.note(place, Metric::CreateMedian, exact(created.p50_ns));
+        self.figures.note(place, Metric::CreateTail, exact(created.p99_ns));
+        Ok(())
+    }
+
+    /// Fills each server once, ends it, and starts it again and again.
+    fn starts(&mut self) -> Result<()> {
+        let mut filled: Vec<(Place, PathBuf)> = Vec::new();
+        for place in Place::ALL.into_iter().filter(|place| self.can(*place)).collect::<Vec<_>>() {
+            eprintln!("filling {}", place.name());
+            let folder = places::folder(place)?;
+            let (server, _) = self.programs.start(place, &folder)?;
+            fill(&Load(server.endpoint()?), "full", FULL)?;
+            server.stop()?;
+            filled.push((place, folder));
+        }
+        for round in 1..=ROUNDS {
+            for (place, folder) in &filled {
+                eprintln!("start {round} of {ROUNDS}: {}", place.name());
+                let (server, took) = self.programs.start(*place, folder)?;
+                self.figures.note(*place, Metric::StartFull, nanoseconds(took));
+                if *place == Place::Embedded {
+                    fill(&Load(server.endpoint()?), &format!("killed-{round}"), LAST_WORDS)?;
+                    drop(server);
+                    let (server, took) = self.programs.start(*place, folder)?;
+                    self.figures.note(*place, Metric::StartKilled, nanoseconds(took));
+                    server.stop()?;
+                } else {
+                    server.stop()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fill(load: &Load, namespace: &str, objects: u64) -> Result<()> {
+    load.namespaces(vec![namespace.to_owned()])?;
+    load.fill(Filling { namespace: namespace.to_owned(), objects, connections: CONNECTIONS })
+}
+
+fn nanoseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, more than any of these figures")]
+fn exact(number: u64) -> f64 {
+    number as f64
+}

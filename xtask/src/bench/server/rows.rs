@@ -1,0 +1,144 @@
+//! The rows of the server's table: which server, which quantity, and what it has to reach.
+
+use super::figures::{Figures, Metric};
+use super::places::Place;
+use crate::bench::report::{Peer, Row, Target};
+
+/// One row, before it has figures. It is held against the control.
+pub(super) struct Line {
+    pub(super) name: &'static str,
+    what: &'static str,
+    place: Place,
+    pub(super) metric: Metric,
+    /// The control's quantity: the same one, except where the control has none.
+    pub(super) against: Metric,
+    target: Target,
+}
+
+impl Line {
+    pub(super) fn row(&self, figures: &Figures) -> Row {
+        let ours = figures.median(self.place, self.metric);
+        let theirs = figures.median(Place::Control, self.against);
+        let peer = Peer { name: Place::Control.name().to_owned(), figure: theirs };
+        let what = match figures.remark_on(self.metric) {
+            Some(remark) => format!("{}, {}: {remark}", self.what, self.place.name()),
+            None => format!("{}, {}", self.what, self.place.name()),
+        };
+        Row::new(self.name, &what, self.metric.unit(), ours, Some(peer), self.target)
+    }
+}
+
+/// All rows.
+pub(super) fn lines() -> Vec<Line> {
+    let mut lines = writes();
+    lines.extend(lists());
+    lines.extend(watches());
+    lines.extend(sizes_and_starts());
+    lines
+}
+
+fn writes() -> Vec<Line> {
+    let (rate, median, tail) = (
+        "durable creates of ConfigMaps of 1 KB, 64 connections",
+        "half of these creates are not slower",
+        "99 % of these creates are not slower",
+    );
+    vec![
+        embedded("create", rate, Metric::CreateRate, Target::Faster(5.0)),
+        embedded("create-p50", median, Metric::CreateMedian, Target::Shown),
+        embedded("create-p99", tail, Metric::CreateTail, Target::Faster(10.0)),
+        on_etcd("create-etcd", rate, Metric::CreateRate, Target::Faster(1.5)),
+        on_etcd("create-etcd-p50", median, Metric::CreateMedian, Target::Shown),
+        on_etcd("create-etcd-p99", tail, Metric::CreateTail, Target::Shown),
+    ]
+}
+
+fn lists() -> Vec<Line> {
+    let (all, page, table, gzip, bytes) = (
+        "list of 10,000 ConfigMaps at once",
+        "a page of 500 of them, all in turn",
+        "a page of 500 as a Table, all in turn",
+        "list of 10,000 at once, compressed",
+        "bytes of the list, not compressed",
+    );
+    vec![
+        embedded("list", all, Metric::ListAll, Target::Faster(5.0)),
+        embedded("list-page", page, Metric::ListPage, Target::Faster(5.0)),
+        embedded("list-table", table, Metric::ListTable, Target::Faster(5.0)),
+        embedded("list-gzip", gzip, Metric::ListGzip, Target::Shown),
+        embedded("list-bytes", bytes, Metric::ListBytes, Target::Shown),
+        on_etcd("list-etcd", all, Metric::ListAll, Target::Shown),
+        on_etcd("list-page-etcd", page, Metric::ListPage, Target::Shown),
+        on_etcd("list-table-etcd", table, Metric::ListTable, Target::Shown),
+    ]
+}
+
+fn watches() -> Vec<Line> {
+    let median = "half of the events are there after this, 1,000 watchers (10 on each of 100 namespaces)";
+    let tail = "99 % of the events are there after this, 1,000 watchers (10 on each of 100 namespaces)";
+    vec![
+        embedded("watch-p50", median, Metric::WatchMedian, Target::Shown),
+        embedded("watch-p99", tail, Metric::WatchTail, Target::Faster(5.0)),
+        on_etcd("watch-p99-etcd", tail, Metric::WatchTail, Target::Shown),
+    ]
+}
+
+fn sizes_and_starts() -> Vec<Line> {
+    let memory = "resident memory with 10,000 ConfigMaps, etcd included";
+    let peak = "most that was resident, after lists and 1,000 watchers, etcd included";
+    let (empty, full) = ("start to ready, empty", "start to ready with 100,000 ConfigMaps");
+    vec![
+        embedded("memory", memory, Metric::Memory, Target::Faster(5.0)),
+        embedded("memory-peak", peak, Metric::MemoryPeak, Target::Shown),
+        on_etcd("memory-etcd", memory, Metric::Memory, Target::Shown),
+        on_etcd("memory-peak-etcd", peak, Metric::MemoryPeak, Target::Shown),
+        embedded("start", empty, Metric::StartEmpty, Target::AtMost(0.5e9)),
+        embedded("start-full", full, Metric::StartFull, Target::AtMost(3e9)),
+        Line {
+            against: Metric::StartFull,
+            ..embedded(
+                "start-killed",
+                "the same after kill -9 while it had fresh writes",
+                Metric::StartKilled,
+                Target::AtMost(3e9),
+            )
+        },
+        on_etcd("start-etcd", empty, Metric::StartEmpty, Target::Shown),
+        on_etcd("start-full-etcd", full, Metric::StartFull, Target::Shown),
+    ]
+}
+
+fn embedded(name: &'static str, what: &'static str, metric: Metric, target: Target) -> Line {
+    Line { name, what, place: Place::Embedded, metric, against: metric, target }
+}
+
+fn on_etcd(name: &'static str, what: &'static str, metric: Metric, target: Target) -> Line {
+    Line { name, what, place: Place::Etcd, metric, against: metric, target }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_row_has_its_own_name_and_its_own_figure() {
+        let lines = lines();
+        let names: BTreeSet<_> = lines.iter().map(|line| line.name).collect();
+        let figures: BTreeSet<_> = lines.iter().map(|line| (line.place, line.metric)).collect();
+        assert_eq!((names.len(), figures.len()), (lines.len(), lines.len()));
+    }
+
+    #[test]
+    fn a_row_is_held_against_the_control() {
+        let mut figures = Figures::default();
+        figures.note(Place::Control, Metric::CreateRate, 100.0);
+        figures.note(Place::Embedded, Metric::CreateRate, 500.0);
+        figures.note(Place::Etcd, Metric::CreateRate, 149.0);
+        let met: Vec<_> = writes().iter().map(|line| line.row(&figures)).map(|row| (row.met, row.ratio)).collect();
+        assert_eq!(met[0], (true, Some(5.0)));
+        assert_eq!(met[3], (false, Some(1.49)));
+        assert_eq!(met[1], (false, None), "what was not measured is not met");
+    }
+}

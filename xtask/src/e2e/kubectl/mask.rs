@@ -1,0 +1,129 @@
+//! What two servers cannot have in common, masked: identities, times, ages, revisions, addresses.
+//!
+//! A mask is as narrow as it can be, because what is masked is not compared. Times before 2025 come from a manifest and
+//! stay, so that a script can see how they are written.
+
+use regex::{Captures, Regex};
+
+use anyhow::Result;
+
+const DAYS: &str = "Mon|Tue|Wed|Thu|Fri|Sat|Sun";
+const MONTHS: &str = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec";
+/// The years in which a suite can run.
+const YEAR: &str = "20(?:2[5-9]|[3-9][0-9])";
+
+/// Everything that is masked, in order.
+pub(super) struct Masks {
+    everywhere: Vec<(Regex, &'static str)>,
+    age: Regex,
+}
+
+impl Masks {
+    pub(super) fn new() -> Result<Self> {
+        let everywhere = [
+            // Colours.
+            ("\x1b\\[[0-9;]*m".to_owned(), ""),
+            ("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}".to_owned(), "<uid>"),
+            (format!(r"\b{YEAR}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| [+-]\d{{4}})"), "<time>"),
+            (format!(r"\b(?:{DAYS}), \d\d (?:{MONTHS}) {YEAR} \d\d:\d\d:\d\d [+-]\d{{4}}"), "<time>"),
+            // Only seconds: `10m` may be a quantity.
+            (r"\b(?:\d+m)?\d+s\b".to_owned(), "<age>"),
+            (r#"(resourceVersion"?: ?)"\d+""#.to_owned(), "$1\"<revision>\""),
+            (r"https?://127\.0\.0\.1:\d+".to_owned(), "<server>"),
+            (r"\b127\.0\.0\.1:\d+".to_owned(), "<address>"),
+            // The end that a server gives to a name that begins with `gen-`.
+            ("\\bgen-[bcdfghjklmnpqrstvwxz2456789]{5}\\b".to_owned(), "gen-<random>"),
+            (r"\b(LIVE|MERGED|kubectl-edit)-\d+".to_owned(), "$1-<number>"),
+            // The head of a line of kubectl's own log.
+            (r"(?m)^([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ".to_owned(), "$1 "),
+        ];
+        let everywhere = everywhere.into_iter().map(|(pattern, mask)| Ok((Regex::new(&pattern)?, mask)));
+        Ok(Self { everywhere: everywhere.collect::<Result<_>>()?, age: Regex::new(r"\b\d+[smhd](?:\d+[smh])?\b")? })
+    }
+
+    /// The text with masks in it, and the columns of tables moved together: how wide they are depends on what is masked.
+    pub(super) fn on(&self, text: &str) -> String {
+        let masked = self
+            .everywhere
+            .iter()
+            .fold(text.to_owned(), |text, (what, mask)| what.replace_all(&text, *mask).into_owned());
+        let mut ages = false;
+        let lines = masked.lines().map(|line| {
+            // From the heading of such a table on, anything that looks like an age is one.
+            ages |= line.contains("AGE") || line.contains("LAST SEEN");
+            let line =
+                if ages { self.age.replace_all(line, |_: &Captures<'_>| "<age>").into_owned() } else { line.into() };
+            columns(&line)
+        });
+        let mut lines: Vec<_> = lines.collect();
+        if masked.ends_with('\n') {
+            lines.push(String::new());
+        }
+        lines.join("\n")
+    }
+}
+
+/// The line with all gaps between columns two wide. Its indentation stays.
+fn columns(line: &str) -> String {
+    let text = line.trim_start_matches(' ');
+    let mut narrow = line[..line.len() - text.len()].to_owned();
+    let mut gap = 0;
+    for c in text.chars() {
+        gap = if c == ' ' { gap + 1 } else { 0 };
+        if gap <= 2 {
+            narrow.push(c);
+        }
+    }
+    narrow
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(text: &str) -> String {
+        Masks::new().unwrap().on(text)
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_masked() {
+        for (text, expected) in [
+            ("uid: 0a1b2c3d-0000-4111-8222-0123456789ab", "uid: <uid>"),
+            ("creationTimestamp: \"2026-11-16T07:00:45Z\"", "creationTimestamp: \"<time>\""),
+            ("Start:   Mon, 16 Nov 2026 07:00:45 +0000", "Start:  <time>"),
+            (
+                "+++ /tmp/MERGED-123/v1.ConfigMap.a.b\t2026-11-16 07:00:45.1 +0000",
+                "+++ /tmp/MERGED-<number>/v1.ConfigMap.a.b\t<time>",
+            ),
+            ("\"resourceVersion\": \"12\",", "\"resourceVersion\": \"<revision>\","),
+            ("{\"resourceVersion\":\"12\"}", "{\"resourceVersion\":\"<revision>\"}"),
+            ("\x1b[0;32mControl\x1b[0m is at https://127.0.0.1:6443", "Control is at <server>"),
+            ("configmap/gen-x7k2v created", "configmap/gen-<random> created"),
+            ("E1116 07:00:45.123456   99 memcache.go:265] no", "E memcache.go:265] no"),
+        ] {
+            assert_eq!(masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn ages_are_masked_and_columns_move_together() {
+        let table = "NAME   DATA   AGE\none    1      5s\ntwo    2      10m\nthree  3      2m5s   x=y\n";
+        assert_eq!(masked(table), "NAME  DATA  AGE\none  1  <age>\ntwo  2  <age>\nthree  3  <age>  x=y\n");
+        assert_eq!(masked("a (x4 over 2m3s)"), "a (x4 over <age>)");
+    }
+
+    #[test]
+    fn what_a_manifest_says_stays() {
+        for text in [
+            "renewTime: \"2020-01-02T03:04:05.000006Z\"",
+            "cpu:  100m",
+            "  name: gen-",
+            "    uid: 1-2",
+            "resourceVersion: \"\"",
+            "  leading spaces stay\n",
+            "name: gen-abcde",
+        ] {
+            assert_eq!(masked(text), text);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The suite `server`: kubectl by script. Everything that kubectl says of ours must be what it says of the control.
+//!
+//! The scripts in `cases` say what to do and hardly ever what should come of it: the control does. What it said is kept in
+//! the cache, so that a quick run asks it only about cases that are new or changed.
+
+mod judge;
+mod kept;
+mod mask;
+mod run;
+mod script;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use testkit::real::Kubectl;
+
+use self::mask::Masks;
+use self::run::Ending;
+use self::script::Case;
+use super::report::{Outcome, Report};
+use super::servers::Servers;
+use super::{Options, Place};
+
+const SUITE: &str = "server";
+
+const SCRIPTS: &[(&str, &str)] = &[
+    ("read", include_str!("cases/read.txt")),
+    ("watch", include_str!("cases/watch.txt")),
+    ("create", include_str!("cases/create.txt")),
+    ("change", include_str!("cases/change.txt")),
+    ("apply", include_str!("cases/apply.txt")),
+    ("delete", include_str!("cases/delete.txt")),
+    ("errors", include_str!("cases/errors.txt")),
+    ("kinds", include_str!("cases/kinds.txt")),
+    ("about", include_str!("cases/about.txt")),
+];
+
+/// What the steps of a case came to, and how long they took.
+type Endings = (Result<Vec<Ending>, String>, Duration);
+
+/// Asks the control if it has to be asked, then runs every case on each of the servers.
+pub(super) fn run(servers: &Servers, options: &Options, places: &[Place], report: &mut Report) -> Result<()> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    let cases = chosen(options.only.as_deref())?;
+    let masks = Masks::new()?;
+    let mut control: BTreeMap<&str, Vec<Ending>> = BTreeMap::new();
+    let mut unasked = Vec::new();
+    for case in &cases {
+        match kept::read(case)? {
+            Some(endings) if !places.contains(&Place::Control) => drop(control.insert(&case.name, endings)),
+            _ => unasked.push(case),
+        }
+    }
+    if !unasked.is_empty() {
+        on(servers, Place::Control, &unasked, report, |case, endings| {
+            judge::control(case, &endings)?;
+            kept::write(case, &endings).map_err(|error| format!("{error:#}"))?;
+            control.insert(&case.name, endings);
+            Ok(())
+        });
+    }
+    let all: Vec<_> = cases.iter().collect();
+    for place in places.iter().filter(|place| **place != Place::Control) {
+        on(servers, *place, &all, report, |case, endings| {
+            let control = control.get(case.name.as_str()).ok_or("the control did not get through this case")?;
+            judge::ours(case, &masks, control, &endings)
+        });
+    }
+    Ok(())
+}
+
+/// The cases of all scripts, or those whose names have the text in them.
+fn chosen(only: Option<&str>) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (name, text) in SCRIPTS {
+        cases.extend(script::parse(text).with_context(|| format!("xtask/src/e2e/kubectl/cases/{name}.txt"))?);
+    }
+    let mut namespaces: Vec<_> = cases.iter().map(|case| case.namespace.clone()).collect();
+    namespaces.sort();
+    for pair in namespaces.windows(2) {
+        ensure!(pair[0] != pair[1], "two cases would share the namespace {}", pair[0]);
+    }
+    cases.retain(|case| only.is_none_or(|only| case.name.contains(only)));
+    ensure!(!cases.is_empty(), "no case has a name with `{}` in it", only.unwrap_or_default());
+    Ok(cases)
+}
+
+/// Runs the cases on a fresh server and reports what `judge` says of each.
+fn on<'a>(
+    servers: &Servers,
+    place: Place,
+    cases: &[&'a Case],
+    report: &mut Report,
+    mut judge: impl FnMut(&'a Case, Vec<Ending>) -> Result<(), String>,
+) {
+    let started = Instant::now();
+    let outcome = servers.folder(SUITE, place).and_then(|folder| {
+        let server = servers.start(place, &folder)?;
+        let kubectl = servers.kubectl(&server, &folder)?;
+        ground(cases, &kubectl)?;
+        each(cases, &kubectl, &folder, |case, (endings, took)| {
+            let outcome = match endings.and_then(|endings| judge(case, endings)) {
+                Ok(()) => Outcome::Ok(String::new()),
+                Err(why) => Outcome::Failed(format!("{why}\nsee {}", folder.join(&case.namespace).display())),
+            };
+            report.case(SUITE, place, &case.name, &outcome, took);
+        });
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        report.case(SUITE, place, "the server serves", &Outcome::Failed(format!("{error:#}")), started.elapsed());
+    }
+}
+
+/// Makes the namespaces of all cases at once: a kubectl for each would take as long as the cases. Each has the service
+/// account that the control demands for Pods and that a controller would have made; it mounts no token.
+fn ground(cases: &[&Case], kubectl: &Kubectl) -> Result<()> {
+    let mut manifest = String::new();
+    for Case { namespace, .. } in cases {
+        let _ = writeln!(manifest, "---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}");
+        let account = "apiVersion: v1\nkind: ServiceAccount\nautomountServiceAccountToken: false";
+        let _ = writeln!(manifest, "---\n{account}\nmetadata: {{name: default, namespace: {namespace}}}");
+    }
+    let said = kubectl.run_with_input(&["create", "--validate=ignore", "-f", "-"], &manifest)?;
+    ensure!(said.success(), "could not create the namespaces of the cases: {}", said.stderr);
+    Ok(())
+}
+
+/// Runs the cases, as many at once as there are processors, and hands over what came of each when it is known.
+fn each<'a>(cases: &[&'a Case], kubectl: &Kubectl, folder: &Path, mut take: impl FnMut(&'a Case, Endings)) {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let (done, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            let done = done.clone();
+            scope.spawn(|| {
+                let done = done;
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let started = Instant::now();
+                    let endings = run::run(case, kubectl, &folder.join(&case.namespace));
+                    let endings = endings.map_err(|error| format!("{error:#}"));
+                    let _ = done.send((*case, (endings, started.elapsed())));
+                }
+            });
+        }
+        drop(done);
+        for (case, endings) in results {
+            take(case, endings);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_can_be_read_and_no_two_cases_meet() {
+        assert!(chosen(None).unwrap().len() > 50);
+    }
+
+    #[test]
+    fn a_name_that_no_case_has_is_an_error() {
+        assert!(chosen(Some("no such case")).unwrap_err().to_string().contains("no such case"));
+    }
+}

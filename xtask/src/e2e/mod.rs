@@ -1,0 +1,161 @@
+//! `cargo xtask e2e [SUITE...]`: real clients and real faults against the server as a process, on each store, and against
+//! the real kube-apiserver as control.
+//!
+//! A suite is one module that knows on which servers it makes sense. The control tells whether a suite is a fair judge: what
+//! it asks of ours, the real one must do too. What each case did stays in `target/e2e/SUITE/SERVER`.
+
+mod crash;
+mod kubectl;
+mod report;
+mod servers;
+mod store;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use self::report::Report;
+use self::servers::Servers;
+
+/// Which suites, where, and how long.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The suites to run; all of them if none is named
+    #[arg(value_name = "SUITE")]
+    suites: Vec<Suite>,
+    /// Build without optimisation, take fewer rounds, and hold ours against what the control said when it was last asked
+    #[arg(long)]
+    quick: bool,
+    /// Run on this server only; may be repeated
+    #[arg(long, value_name = "SERVER")]
+    on: Vec<Place>,
+    /// Of the suite `server`, run only the cases whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// How often the faults strike, instead of as often as the suite finds right
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Begin the random choices of writers and faults with this number, instead of another one each time
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Run this program instead of building it
+    #[arg(long, value_name = "FILE")]
+    cadastre: Option<PathBuf>,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// kubectl, by script: everything it says must be what it says of the control
+    Server,
+    /// The promises of the store, on a real etcd
+    Store,
+    /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
+    Crash,
+    /// The same, with a disk that is full again and again
+    DiskFull,
+    /// The same, with the leader of three etcds killed again and again
+    EtcdLeader,
+}
+
+/// What a suite runs against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// Cadastre with its own store
+    Embedded,
+    /// Cadastre on etcd
+    Etcd,
+    /// The real kube-apiserver on etcd
+    Control,
+}
+
+impl Suite {
+    const ALL: [Self; 5] = [Self::Server, Self::Store, Self::Crash, Self::DiskFull, Self::EtcdLeader];
+
+    /// Where it makes sense; a quick run leaves out what says little more.
+    fn places(self, quick: bool) -> &'static [Place] {
+        match (self, quick) {
+            (Self::Server, false) => &[Place::Control, Place::Embedded, Place::Etcd],
+            (Self::Server, true) | (Self::Crash, false) => &[Place::Embedded, Place::Etcd],
+            (Self::Crash, true) | (Self::DiskFull, _) => &[Place::Embedded],
+            (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
+            (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
+        }
+    }
+
+    /// Where it is to run now: where it makes sense and was asked for.
+    fn asked(self, options: &Options) -> Vec<Place> {
+        if options.on.is_empty() {
+            return self.places(options.quick).to_vec();
+        }
+        self.places(false).iter().filter(|place| options.on.contains(place)).copied().collect()
+    }
+}
+
+impl Place {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Etcd => "etcd",
+            Self::Control => "control",
+        }
+    }
+}
+
+/// Runs the suites, prints a line for each case and a table at the end; an error if any case failed.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let suites = if options.suites.is_empty() { &Suite::ALL } else { options.suites.as_slice() };
+    let plan: Vec<_> = suites.iter().map(|suite| (*suite, suite.asked(options))).collect();
+    if plan.iter().all(|(_, places)| places.is_empty()) {
+        bail!("none of these suites runs there; see cargo xtask e2e --help");
+    }
+    let servers = Servers::prepare(options, &plan)?;
+    let mut report = Report::default();
+    for (suite, places) in &plan {
+        match suite {
+            Suite::Server => kubectl::run(&servers, options, places, &mut report)?,
+            Suite::Store => store::run(&servers, options, places, &mut report),
+            Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
+            Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
+            Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),
+        }
+    }
+    print!("\n{}", report.table());
+    println!("\nlogs in {}", servers.logs.display());
+    match report.failures() {
+        0 => Ok(()),
+        failures => bail!("{failures} failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(line: &str) -> Options {
+        Line::parse_from(format!("e2e {line}").split_whitespace()).options
+    }
+
+    #[test]
+    fn a_server_that_is_named_is_used_also_in_a_quick_run() {
+        assert_eq!(Suite::Server.asked(&options("--quick")), [Place::Embedded, Place::Etcd]);
+        assert_eq!(Suite::Server.asked(&options("--quick --on control")), [Place::Control]);
+        assert!(Suite::DiskFull.asked(&options("--on etcd --on control")).is_empty());
+    }
+
+    #[test]
+    fn every_suite_has_somewhere_to_run() {
+        for suite in Suite::ALL {
+            assert!(suite.places(true).iter().all(|place| suite.places(false).contains(place)), "{suite:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Starting what a suite runs against: our program on its own store or on etcd, or kube-apiserver on etcd.
+//!
+//! Every server starts empty, with its data and logs in `target/e2e/SUITE/SERVER`. Knows no suite.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use testkit::real::{Cadastre, Etcd, KubeApiserver, Kubectl};
+
+use super::{Options, Place, Suite};
+use crate::parts::{self, Part, Parts};
+use crate::{cargo, process};
+
+/// The control is to have every admission plugin that it has by itself; and the beta versions of the two kinds, which it
+/// has only if it is asked.
+const CONTROL_FLAGS: [&str; 2] = ["--disable-admission-plugins=", "--runtime-config=networking.k8s.io/v1beta1=true"];
+
+/// The programs that are started, and where they leave their data and logs.
+pub(super) struct Servers {
+    pub(super) logs: PathBuf,
+    parts: Option<Parts>,
+    cadastre: Option<PathBuf>,
+}
+
+/// A server that runs. Dropping it ends it, and the etcd below it after it.
+pub(super) struct Server {
+    kind: Kind,
+    _etcd: Option<Etcd>,
+}
+
+enum Kind {
+    Ours(Cadastre),
+    Control(KubeApiserver),
+}
+
+impl Servers {
+    /// Builds and fetches what the plan needs, before any of it runs.
+    pub(super) fn prepare(options: &Options, plan: &[(Suite, Vec<Place>)]) -> Result<Self> {
+        let needed = parts_for(plan);
+        let parts = if needed.is_empty() { None } else { Some(parts::ensure(&needed)?) };
+        let ours = plan
+            .iter()
+            .any(|(suite, places)| *suite != Suite::Store && places.iter().any(|place| *place != Place::Control));
+        let cadastre = match &options.cadastre {
+            _ if !ours => None,
+            Some(given) => Some(fs::canonicalize(given).with_context(|| format!("no {}", given.display()))?),
+            None => Some(build(options.quick)?),
+        };
+        Ok(Self { logs: process::repo_root().join("target/e2e"), parts, cadastre })
+    }
+
+    /// An empty folder for one suite on one server; what an earlier run left there is gone.
+    pub(super) fn folder(&self, suite: &str, place: Place) -> Result<PathBuf> {
+        let folder = self.logs.join(suite).join(place.name());
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("could not empty {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// The program of a part that the plan needs.
+    pub(super) fn part(&self, part: Part) -> Result<PathBuf> {
+        let parts = self.parts.as_ref().with_context(|| format!("{} was not asked for", part.name()))?;
+        Ok(parts.binary(part))
+    }
+
+    /// Our program.
+    pub(super) fn cadastre(&self) -> Result<&Path> {
+        self.cadastre.as_deref().context("our own program was not asked for")
+    }
+
+    /// Starts a server of that kind in that folder, with an etcd if it needs one.
+    pub(super) fn start(&self, place: Place, folder: &Path) -> Result<Server> {
+        let etcd = match place {
+            Place::Embedded => None,
+            Place::Etcd | Place::Control => Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?),
+        };
+        let kind = match &etcd {
+            None => Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[])?),
+            Some(etcd) if place == Place::Control => Kind::Control(self.control(etcd.url(), folder)?),
+            Some(etcd) => {
+                let servers = format!("--etcd-servers={}", etcd.url());
+                Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[&servers])?)
+            }
+        };
+        Ok(Server { kind, _etcd: etcd })
+    }
+
+    /// Starts kube-apiserver on that etcd.
+    pub(super) fn control(&self, etcd: &str, folder: &Path) -> Result<KubeApiserver> {
+        let (server, kubectl) = (self.part(Part::KubeApiserver)?, self.part(Part::Kubectl)?);
+        Ok(KubeApiserver::start(&server, &kubectl, etcd, &folder.join("apiserver"), &CONTROL_FLAGS)?)
+    }
+
+    /// A kubectl for that server.
+    pub(super) fn kubectl(&self, server: &Server, folder: &Path) -> Result<Kubectl> {
+        let kubeconfig = match &server.kind {
+            Kind::Ours(cadastre) => cadastre.kubeconfig(),
+            Kind::Control(control) => control.kubeconfig().to_path_buf(),
+        };
+        Ok(Kubectl::new(&self.part(Part::Kubectl)?, &kubeconfig, &folder.join("home")))
+    }
+}
+
+/// All that decides what the control is, for whoever keeps what it said.
+pub(super) fn control_inputs() -> String {
+    format!(
+        "kube-apiserver {} etcd {} kubectl {}\n{}\n",
+        Part::KubeApiserver.version(),
+        Part::Etcd.version(),
+        Part::Kubectl.version(),
+        CONTROL_FLAGS.join("\n")
+    )
+}
+
+/// The parts that the suites need there.
+fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut need = |part| {
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    };
+    for (suite, places) in plan {
+        if *suite == Suite::Server && !places.is_empty() {
+            // Ours is held against the control, wherever it runs.
+            [Part::Etcd, Part::KubeApiserver, Part::Kubectl].into_iter().for_each(&mut need);
+        }
+        if places.contains(&Place::Etcd) {
+            need(Part::Etcd);
+        }
+        if places.contains(&Place::Control) {
+            [Part::Etcd, Part::KubeApiserver, Part::Kubectl].into_iter().for_each(&mut need);
+        }
+    }
+    parts
+}
+
+/// Builds our program: as it is released, or as quickly as it can be had.
+fn build(quick: bool) -> Result<PathBuf> {
+    let mut command = cargo::command();
+    command.args(["build", "--package", "cadastre"]);
+    if !quick {
+        command.arg("--release");
+    }
+    eprintln!("building cadastre{}", if quick { "" } else { " in release" });
+    cargo::built(&mut command, "cadastre")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parts_that_are_used_are_built() {
+        assert!(
+            parts_for(&[(Suite::Crash, vec![Place::Embedded]), (Suite::DiskFull, vec![Place::Embedded])]).is_empty()
+        );
+        assert_eq!(parts_for(&[(Suite::Store, vec![Place::Etcd])]), [Part::Etcd]);
+        assert_eq!(parts_for(&[(Suite::Server, vec![Place::Embedded])]).len(), 3, "ours needs a control beside it");
+        assert!(parts_for(&[(Suite::Server, vec![])]).is_empty());
+    }
+}

@@ -1,0 +1,39 @@
+//! Go: finding it, and building programs with it.
+//!
+//! Only some tasks need Go (the real parts and the peers), and what to do without it differs; each says so itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{cache, process};
+
+/// The Go that the modules in this repository ask for, for sentences that say what is missing.
+pub(crate) const VERSION: &str = "1.26";
+
+/// One program to build.
+pub(crate) struct Program<'a> {
+    /// Where the go.mod is that names the versions.
+    pub(crate) module: &'a Path,
+    /// The package of its `main`, as `go build` takes it.
+    pub(crate) package: &'a str,
+    /// Flags of `go build` besides those that every build here has.
+    pub(crate) flags: &'a [String],
+    /// Variables that the build needs.
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+}
+
+/// The `go` command, where there is one.
+pub(crate) fn found() -> Option<PathBuf> {
+    cache::tool("go")
+}
+
+/// Builds the program into the file `output`. Go's own cache makes a second build of the same thing quick.
+pub(crate) fn build(go: &Path, program: &Program<'_>, output: &Path) -> Result<()> {
+    let mut build = Command::new(go);
+    build.current_dir(program.module).envs(program.variables.iter().copied());
+    // Asking git for the commit fails in a checkout that belongs to another user, and the answer is not used.
+    build.args(["build", "-buildvcs=false"]).args(program.flags).arg("-o").arg(output).arg(program.package);
+    process::run(&mut build)
+}
