@@ -19,7 +19,7 @@ use store::Store;
 
 use self::access::User;
 use self::front::Shutdown;
-pub use self::machinery::{Cause, Content, Failure, Pieces, Reply, Request};
+pub use self::machinery::{Cause, Content, Details, Failure, Pieces, Reply, Request, Status};
 use self::machinery::{Machinery, catalog, insert};
 
 /// The most bytes that the body of a request may have.

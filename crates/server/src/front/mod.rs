@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 pub use body::{Body, Broken, Gone, Sender};
 use connection::House;
@@ -118,7 +118,7 @@ async fn accept<S: Serve>(listener: &TcpListener, house: &Arc<House<S>>, places:
                     match tune(&socket, house.limits.stall) {
                         Ok(()) => connection::serve(house, socket).await,
                         // It was gone before we looked.
-                        Err(error) => tracing::debug!(%error, "a connection could not be set up"),
+                        Err(error) => debug!(%error, "a connection could not be set up"),
                     }
                     counters.ended.increase();
                     drop(place);
@@ -135,7 +135,7 @@ async fn accept<S: Serve>(listener: &TcpListener, house: &Arc<House<S>>, places:
 async fn take_place(places: &Arc<Semaphore>, counters: &Counters) -> Option<OwnedSemaphorePermit> {
     if places.available_permits() == 0 {
         counters.full.increase();
-        warn!("all connections are in use: the next one waits until one ends");
+        debug!("all connections are in use: the next one waits until one ends");
     }
     Arc::clone(places).acquire_owned().await.ok()
 }

@@ -43,26 +43,41 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The body as a JSON value of that structure, and what is there twice in it.
+/// The body as a JSON value of that structure, and what is there twice in it; or why it cannot be read.
 pub(crate) fn value(root: &Definition, headers: &HeaderMap, body: &Bytes) -> Result<(Value, Vec<String>), Failure> {
-    let (value, duplicates) = match encoding(headers)? {
+    let read = match encoding(headers)? {
         Encoding::Json => match schema::parse(root, body) {
-            Ok(parsed) => (parsed.value, parsed.duplicates),
-            Err(error) => {
-                let why = document::read(body).err().unwrap_or_else(|| error.to_string());
-                return Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")));
-            }
+            Ok(parsed) => Ok((parsed.value, parsed.duplicates)),
+            Err(error) => Err(document::read(body).err().unwrap_or_else(|| error.to_string())),
         },
-        Encoding::Yaml => {
-            let yaml = yaml::to_json(body).map_err(Failure::bad_request)?;
-            (yaml.value, yaml.faults)
-        }
+        Encoding::Yaml => yaml::to_json(body).map(|yaml| (yaml.value, yaml.faults)),
     };
-    if value.is_object() {
-        return Ok((value, duplicates));
+    let why = match read {
+        Ok((value, duplicates)) if value.is_object() => return Ok((value, duplicates)),
+        Ok((value, _)) => document::mismatch(
+            &value,
+            "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+             \"json:\\\"kind,omitempty\\\"\" }",
+        ),
+        Err(why) => why,
+    };
+    Err(Failure::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
+        root.short_name(),
+        summary(body)
+    )))
+}
+
+/// The beginning of a body, for a message: as text if it looks like JSON, else in hexadecimal.
+fn summary(body: &[u8]) -> String {
+    const LONGEST: usize = 30;
+    let begin = &body[..body.len().min(LONGEST)];
+    let more = if body.len() > LONGEST { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(begin)),
+        Some(_) => begin.iter().map(|byte| format!("{byte:02x}")).chain([more.to_owned()]).collect(),
     }
-    let why = document::mismatch(&value, "Go value of type struct { APIVersion string; Kind string }");
-    Err(Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {

@@ -5,38 +5,48 @@
 
 use api::{Errors, Kind, Path};
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::json;
 use store::{Revision, StoreError};
 
 use super::patch::PatchError;
 
 /// One cause of a failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Its sort: `FieldValueInvalid`, `NamespaceTerminating`.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: &'static str,
     /// What to say about it.
     pub message: String,
     /// The field it is about, if it is about one.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
 /// What a failure is about, and what follows from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Details {
     /// The name of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Its API group.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Its kind or, as clients expect, mostly its plural.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its uid.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The single causes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
     /// When to try again.
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
-    /// Where a list can be continued although its beginning is gone.
+    /// Where a list can be continued although its beginning is gone. It stands in the metadata of the Status.
+    #[serde(skip)]
     pub continue_token: Option<String>,
 }
 
@@ -199,52 +209,63 @@ impl Failure {
     }
 
     /// The failure as the `Status` object that a client gets.
-    pub fn to_value(&self) -> Value {
-        let mut details = Map::new();
-        for (name, value) in [
-            ("name", &self.details.name),
-            ("group", &self.details.group),
-            ("kind", &self.details.kind),
-            ("uid", &self.details.uid),
-        ] {
-            if !value.is_empty() {
-                details.insert(name.to_owned(), json!(value));
-            }
+    pub fn status(&self) -> Status<'_> {
+        Status {
+            kind: "Status",
+            api_version: "v1",
+            metadata: StatusMetadata { next: self.details.continue_token.as_deref() },
+            status: "Failure",
+            message: &self.message,
+            reason: self.reason,
+            details: (*self.details != Details::default()).then_some(&self.details),
+            code: self.code.as_u16(),
         }
-        if !self.details.causes.is_empty() {
-            details.insert("causes".to_owned(), self.details.causes.iter().map(cause).collect());
-        }
-        if let Some(seconds) = self.details.retry_after {
-            details.insert("retryAfterSeconds".to_owned(), json!(seconds));
-        }
-        let mut metadata = Map::new();
-        if let Some(token) = &self.details.continue_token {
-            metadata.insert("continue".to_owned(), json!(token));
-        }
-        let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure", "message": self.message,
-        });
-        if !self.reason.is_empty() {
-            status["reason"] = json!(self.reason);
-        }
-        if !details.is_empty() {
-            status["details"] = Value::Object(details);
-        }
-        status["code"] = json!(self.code.as_u16());
-        status
     }
 }
 
-fn cause(cause: &Cause) -> Value {
-    let mut fields = Map::new();
-    if !cause.reason.is_empty() {
-        fields.insert("reason".to_owned(), json!(cause.reason));
+/// What became of a request, in the order of fields that clients print.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: StatusMetadata<'a>,
+    status: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<&'a Details>,
+    #[serde(skip_serializing_if = "is_zero")]
+    code: u16,
+}
+
+impl<'a> Status<'a> {
+    /// Something was done to what the details name.
+    pub(crate) fn success(details: &'a Details) -> Self {
+        Self {
+            kind: "Status",
+            api_version: "v1",
+            metadata: StatusMetadata { next: None },
+            status: "Success",
+            message: "",
+            reason: "",
+            details: Some(details),
+            code: 0,
+        }
     }
-    fields.insert("message".to_owned(), json!(cause.message));
-    if !cause.field.is_empty() {
-        fields.insert("field".to_owned(), json!(cause.field));
-    }
-    Value::Object(fields)
+}
+
+#[derive(Debug, Serialize)]
+struct StatusMetadata<'a> {
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    next: Option<&'a str>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(code: &u16) -> bool {
+    *code == 0
 }
 
 /// What the store could not do is said with the store's own words, and with a code that tells whether to try again.

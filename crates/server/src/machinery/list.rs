@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Errors, Path};
-use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use store::{Entry, Range, RangeError, Revision, Store};
 
 use super::catalog::Resource;
+use super::document;
 use super::failure::Failure;
 use super::negotiate::{Form, Wanted};
 use super::query::Query;
@@ -66,11 +67,20 @@ impl Next {
     }
 
     fn read(token: &str) -> Result<Self, Failure> {
-        let bad = || Failure::bad_request("continue key is not valid: it was not given out by this server");
-        let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|_| bad())?;
-        let next: Self = serde_json::from_slice(&bytes).map_err(|_| bad())?;
+        let bad =
+            |why: String| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
+            bad(match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => {
+                    format!("illegal base64 data at input byte {at}")
+                }
+                _ => format!("illegal base64 data at input byte {}", token.len()),
+            })
+        })?;
+        let value = document::read(&bytes).map_err(bad)?.value;
+        let next: Self = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
         let usable = next.v == "meta.k8s.io/v1" && next.rv != 0 && next.rv >= -1 && next.start.starts_with('/');
-        if usable { Ok(next) } else { Err(bad()) }
+        if usable { Ok(next) } else { Err(bad("it was not given out by this server".to_owned())) }
     }
 
     /// The last key of the page before.

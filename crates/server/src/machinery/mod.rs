@@ -38,7 +38,7 @@ use store::Store;
 
 pub(crate) use self::catalog::{Resource, catalog};
 pub(crate) use self::create::insert;
-pub use self::failure::{Cause, Failure};
+pub use self::failure::{Cause, Details, Failure, Status};
 use self::negotiate::Wanted;
 pub(crate) use self::negotiate::takes_gzip;
 use self::patch::PatchKind;
@@ -199,6 +199,7 @@ impl Machinery {
             [endpoint @ ("livez" | "readyz" | "healthz"), one] => {
                 health::report(endpoint, one, self.checks(endpoint, shutdown), query)
             }
+            ["openapi", "v2"] => Some(openapi::version_2()),
             ["openapi", "v3", rest @ ..] => openapi::answer(rest),
             _ => None,
         }
@@ -379,8 +380,14 @@ fn answer_delete(resource: &Resource, done: &Done, wanted: Wanted, query: &Query
     let kind = resource.kind;
     if matches!(done, Done::Gone(_)) && !kind.answers_deleted {
         let last = show::read(resource, done.value())?;
-        let status = Reply::done(kind.group, kind.plural, last.name(), last.uid());
-        return Reply::value(StatusCode::OK, &status).encoded(wanted.encoding);
+        let details = Details {
+            name: last.name().to_owned(),
+            group: kind.group.to_owned(),
+            kind: kind.plural.to_owned(),
+            uid: last.uid().to_owned(),
+            ..Details::default()
+        };
+        return Reply::value(StatusCode::OK, &Status::success(&details)).encoded(wanted.encoding);
     }
     let include = Include::read(query.get("includeObject"))?;
     list::show_one(resource, StatusCode::OK, done.value(), wanted, include)

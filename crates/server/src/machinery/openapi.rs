@@ -1,4 +1,4 @@
-//! `/openapi/v3`: the documents that `api::openapi` makes, made once and kept as bytes.
+//! `/openapi`: the documents that `api::openapi` makes, made once and kept as bytes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,11 +6,19 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::reply::Reply;
+use super::reply::{Content, Reply};
 
 static INDEX: LazyLock<Bytes> = LazyLock::new(|| api::openapi::index(api::kinds::KINDS).to_string().into());
 
 static DOCUMENTS: LazyLock<parking_lot::Mutex<HashMap<String, Bytes>>> = LazyLock::new(Default::default);
+
+/// `/openapi/v2`, for which kubectl asks where it finds no kind in version 3 (a `List`): a document without definitions, with
+/// which it leaves validation to the server. The bytes are a protobuf `Document`: its version, a title, no paths.
+pub(crate) fn version_2() -> Reply {
+    const DOCUMENT: &[u8] = b"\x0a\x032.0\x12\x0d\x0a\x08Cadastre\x12\x010\x42\x00";
+    let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    Reply::new(StatusCode::OK, media, Content::Whole(Bytes::from_static(DOCUMENT)))
+}
 
 /// The index, or the document of `api/v1` or `apis/GROUP/VERSION`.
 pub(crate) fn answer(path: &[&str]) -> Option<Reply> {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::failure::Failure;
 use super::negotiate::Encoding;
@@ -48,8 +48,8 @@ impl Reply {
         Self::new(status, "application/json", Content::Whole(bytes.into()))
     }
 
-    /// A reply of a JSON value.
-    pub(crate) fn value(status: StatusCode, value: &Value) -> Self {
+    /// A reply of something that is written as JSON.
+    pub(crate) fn value(status: StatusCode, value: &impl Serialize) -> Self {
         let mut bytes = BytesMut::with_capacity(256);
         show::put_value(&mut bytes, value);
         Self::json(status, bytes.freeze())
@@ -58,15 +58,6 @@ impl Reply {
     /// A reply of plain text.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         Self::new(status, "text/plain; charset=utf-8", Content::Whole(text.into()))
-    }
-
-    /// The answer to a delete: it is done.
-    pub(crate) fn done(group: &str, plural: &str, name: &str, uid: &str) -> Value {
-        let mut details = json!({"name": name, "kind": plural, "uid": uid});
-        if !group.is_empty() {
-            details["group"] = json!(group);
-        }
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
     }
 
     /// The same reply with warnings for the client.
@@ -94,7 +85,7 @@ impl Reply {
 
 impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
-        let mut reply = Self::value(failure.code, &failure.to_value());
+        let mut reply = Self::value(failure.code, &failure.status());
         if let Some(seconds) = failure.details.retry_after {
             reply.headers.insert(header::RETRY_AFTER, seconds.into());
         }

@@ -6,6 +6,7 @@
 use api::Object;
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::catalog::Resource;
@@ -52,6 +53,15 @@ pub(crate) fn with_revision(encoded: &[u8], revision: &str) -> Vec<u8> {
     let Some(at) = memchr::memmem::find(encoded, mark) else { return encoded.to_vec() };
     let at = at + mark.len() - 1;
     [&encoded[..at], revision.as_bytes(), &encoded[at..]].concat()
+}
+
+/// An encoded object without a revision, as one is that was never stored. The uid stands before the revision.
+pub(crate) fn without_revision(encoded: &[u8]) -> Vec<u8> {
+    let mark = format!(",{}", api::object::REVISION_MARK);
+    match memchr::memmem::find(encoded, mark.as_bytes()) {
+        Some(at) => [&encoded[..at], &encoded[at + mark.len()..]].concat(),
+        None => encoded.to_vec(),
+    }
 }
 
 /// A stored object, read, as the resource serves it.
@@ -196,8 +206,8 @@ fn end_of_text(encoded: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Appends a JSON value.
-pub(crate) fn put_value(out: &mut BytesMut, value: &Value) {
+/// Appends something that is written as JSON.
+pub(crate) fn put_value(out: &mut BytesMut, value: &impl Serialize) {
     // Writing to memory cannot fail.
     let _ = serde_json::to_writer(out.writer(), value);
 }
@@ -218,6 +228,7 @@ mod tests {
     #[test]
     fn the_revision_is_written_into_its_place() {
         let encoded = br#"{"metadata":{"name":"a","resourceVersion":""}}"#;
+        assert_eq!(without_revision(encoded), br#"{"metadata":{"name":"a"}}"#);
         assert_eq!(with_revision(encoded, "12"), br#"{"metadata":{"name":"a","resourceVersion":"12"}}"#);
     }
 }

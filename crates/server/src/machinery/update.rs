@@ -31,6 +31,8 @@ struct Update<'a> {
     target: &'a Target,
     part: Part,
     dry_run: bool,
+    /// Whether the uid of the new object says which object is meant. In a patch it would be a change, which is refused later.
+    uid_is_condition: bool,
 }
 
 /// Replaces the object by the body of a PUT.
@@ -47,7 +49,7 @@ pub(crate) async fn replace(
     let strictness = Strictness::read(query, "UpdateOptions")?;
     let decode::Decoded { object, mut warnings } = decode::object(resource, headers, body, strictness)?;
     named_as_path(&object, target)?;
-    let update = Update { store, resource, target, part, dry_run };
+    let update = Update { store, resource, target, part, dry_run, uid_is_condition: true };
     let may_create = resource.kind.create_on_update && part.is_none();
     match update.run(|_| Ok((object.clone(), Vec::new())), &mut warnings).await {
         Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create && object.resource_version().is_empty() => {
@@ -72,7 +74,7 @@ pub(crate) async fn patch(
     let dry_run = write::is_dry_run(query, "PatchOptions")?;
     let strictness = Strictness::read(query, "PatchOptions")?;
     let definition = decode::definition(resource.kind)?;
-    let update = Update { store, resource, target, part, dry_run };
+    let update = Update { store, resource, target, part, dry_run, uid_is_condition: false };
     let mut warnings = Vec::new();
     let make = |old: &Object| {
         let patched = patch::apply(patch, body, old.fields(), definition)?;
@@ -244,7 +246,7 @@ impl Update<'_> {
     /// Refuses a write that was meant for another state of the object, or for another object of that name.
     fn same_object(&self, asked: &Object, old: &Object) -> Result<(), Failure> {
         let (kind, name) = (self.resource.kind, &self.target.name);
-        if !asked.uid().is_empty() && asked.uid() != old.uid() {
+        if self.uid_is_condition && !asked.uid().is_empty() && asked.uid() != old.uid() {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: UID in precondition: {}, UID in object meta: {}",

@@ -381,8 +381,9 @@ fn line(event: &Event) -> Line {
 }
 
 fn put_error(failure: &Failure, out: &mut BytesMut) {
-    show::put_value(out, &json!({"type": "ERROR", "object": failure.to_value()}));
-    out.put_u8(b'\n');
+    out.put_slice(b"{\"type\":\"ERROR\",\"object\":");
+    show::put_value(out, &failure.status());
+    out.put_slice(b"}\n");
 }
 
 /// An object that was read at one revision, as of another.

@@ -93,9 +93,10 @@ impl Done {
     }
 }
 
-/// An object that is not in the store, as if it were: in the stored form, at that revision.
+/// An object that is not in the store, as if it were: in the stored form, at that revision, or at none if that is empty.
 pub(crate) fn as_stored(resource: &Resource, object: &Object, revision: &str) -> Bytes {
-    show::with_revision(&show::encode_stored(resource, object), revision).into()
+    let encoded = show::encode_stored(resource, object);
+    if revision.is_empty() { show::without_revision(&encoded) } else { show::with_revision(&encoded, revision) }.into()
 }
 
 /// What came of a transaction.

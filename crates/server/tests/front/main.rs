@@ -173,17 +173,28 @@ async fn a_head_that_is_too_large_is_refused() {
 #[tokio::test]
 async fn idle_connections_end_and_watches_do_not() {
     let house = House::open(impatient());
-    let mut watcher = house.connect(Http::Two, None).await;
-    let mut watch = watcher.send("/watch", &[]).await.unwrap();
-    assert_eq!(next_text(&mut watch).await, "first\n");
+    let mut watches = Vec::new();
+    for http in BOTH {
+        let mut watcher = house.connect(http, None).await;
+        let mut watch = watcher.send("/watch", &[]).await.unwrap();
+        assert_eq!(next_text(&mut watch).await, "first\n");
+        watches.push((http, watcher, watch));
+    }
     for http in BOTH {
         let mut idle = house.connect(http, None).await;
         idle.get("/", &[]).await;
         idle.ended.await.unwrap();
     }
-    // The watch is older than both, so its silence was longer than theirs.
+    // The watches are older than those, so their silence was longer. Their connections are still good.
+    for (http, watcher, _) in &mut watches {
+        if *http == Http::Two {
+            assert_eq!(watcher.get("/", &[]).await.0, 200);
+        }
+    }
     house.trigger.begin();
-    assert_eq!(next_text(&mut watch).await, "last\n");
+    for (_, _watcher, watch) in watches {
+        assert_eq!(text(watch).await.unwrap(), "last\n");
+    }
     assert_eq!(house.close().await, Drained { cut: 0 });
 }
 

@@ -224,8 +224,12 @@ pub(super) async fn bookmarkable(ground: &dyn Ground) -> Verdict {
             }
         });
     }
+    let mut unread = store.watch("a/", begin).map_err(|error| error.to_string())?;
     traffic::run(&store, 16, WRITERS, EACH).await?;
     finish(&store).await?;
+    ensure!(unread.progress().is_none(), "nothing was read, and it is through to {:?}", unread.progress());
+    while !is_end(&next(&mut unread).await?) {}
+    ensure!(unread.progress() >= Some(store.revision()), "all was read up to {:?}", unread.progress());
     while let Some(done) = watches.join_next().await {
         let (mut watch, last) = done.map_err(|error| error.to_string())??;
         // Nothing happens any more: what others write elsewhere moves the bookmark of a watch that sees none of it.
