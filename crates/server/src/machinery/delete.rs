@@ -188,7 +188,7 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
             options.uid,
             object.uid()
         );
-        return Err(Failure::conflict(kind, &name, why));
+        return Err(Failure::precondition(kind, &name, why));
     }
     if !options.resource_version.is_empty() && options.resource_version != object.resource_version() {
         let why = format!(
@@ -197,7 +197,7 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
             options.resource_version,
             object.resource_version()
         );
-        return Err(Failure::conflict(kind, &name, why));
+        return Err(Failure::precondition(kind, &name, why));
     }
     let behaviour = registry::behaviour(kind);
     behaviour.refuse_delete(kind, &object)?;

@@ -117,6 +117,14 @@ impl Failure {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
     }
 
+    /// A precondition of a delete does not hold. Clients know it with the kind in the place of the resource.
+    pub(crate) fn precondition(kind: &Kind, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified_kind());
+        let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
+        kind.kind.clone_into(&mut failure.details.kind);
+        failure
+    }
+
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
         Self::conflict(
             kind,
@@ -214,7 +222,7 @@ impl Failure {
             kind: "Status",
             api_version: "v1",
             metadata: StatusMetadata { next: self.details.continue_token.as_deref() },
-            status: "Failure",
+            outcome: "Failure",
             message: &self.message,
             reason: self.reason,
             details: (*self.details != Details::default()).then_some(&self.details),
@@ -230,7 +238,8 @@ pub struct Status<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: StatusMetadata<'a>,
-    status: &'static str,
+    #[serde(rename = "status")]
+    outcome: &'static str,
     #[serde(skip_serializing_if = "str::is_empty")]
     message: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -248,7 +257,7 @@ impl<'a> Status<'a> {
             kind: "Status",
             api_version: "v1",
             metadata: StatusMetadata { next: None },
-            status: "Success",
+            outcome: "Success",
             message: "",
             reason: "",
             details: Some(details),

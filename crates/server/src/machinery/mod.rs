@@ -35,6 +35,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 use store::Store;
+use tokio::time::timeout;
 
 pub(crate) use self::catalog::{Resource, catalog};
 pub(crate) use self::create::insert;
@@ -88,40 +89,24 @@ impl Machinery {
         let query = Query::read(&request.query);
         let path = path::read(&request.path);
         let verb = verb(&request.method, &path, &query);
-        let resource = match &path {
-            Path::Resource(target) => target.resource.clone(),
-            _ => String::new(),
+        let done = match self.time_for(&query) {
+            // A watch answers at once and then goes on as long as it likes: only the beginning of an answer is timed.
+            Ok(limit) => match timeout(limit, self.dispatch(&request, &path, verb, &query, shutdown)).await {
+                Ok(done) => done,
+                Err(_) => Err(Failure::timeout("request did not complete within the allotted timeout")),
+            },
+            Err(failure) => Err(failure),
         };
-        let reply = match self.in_time(&request, &path, verb, &query, shutdown).await {
-            Ok(reply) => reply,
-            Err(failure) => failure.into(),
-        };
-        // A resource that does not exist is not a label: anybody could make any number of them.
-        let known = reply.status != StatusCode::NOT_FOUND || !resource.is_empty() && is_known(&path);
-        let labels = metrics::Labels {
-            verb: verb.to_owned(),
-            resource: if known { resource } else { String::new() },
-            code: reply.status.as_u16(),
-        };
+        let reply = done.unwrap_or_else(Reply::from);
+        let labels =
+            metrics::Labels { verb: verb.to_owned(), resource: label(&path).to_owned(), code: reply.status.as_u16() };
         self.metrics.count(&labels, started.elapsed());
         reply
     }
 
-    /// Does what is asked within the time that the client gives it, or the server. A watch answers at once and then goes
-    /// on as long as it likes: only the beginning of an answer is timed.
-    async fn in_time(
-        &self,
-        request: &Request,
-        path: &Path,
-        verb: &str,
-        query: &Query,
-        shutdown: &Shutdown,
-    ) -> Result<Reply, Failure> {
-        let limit = query.timeout()?.map_or(self.request_timeout, |asked| asked.min(self.request_timeout));
-        match tokio::time::timeout(limit, self.dispatch(request, path, verb, query, shutdown)).await {
-            Ok(done) => done,
-            Err(_) => Err(Failure::timeout("request did not complete within the allotted timeout")),
-        }
+    /// How long a request may take: what the client gives it, but no longer than the server does.
+    fn time_for(&self, query: &Query) -> Result<Duration, Failure> {
+        Ok(query.timeout()?.map_or(self.request_timeout, |asked| asked.min(self.request_timeout)))
     }
 
     async fn dispatch(
@@ -299,10 +284,14 @@ impl Machinery {
     }
 }
 
-/// Whether a path names a resource that there is.
-fn is_known(path: &Path) -> bool {
-    matches!(path, Path::Resource(target)
-        if catalog().resource(&target.group, &target.version, &target.resource).is_some())
+/// The resource that a request is counted under. One that does not exist is no label: anybody could make any number of them.
+fn label(path: &Path) -> &'static str {
+    match path {
+        Path::Resource(target) => catalog()
+            .resource(&target.group, &target.version, &target.resource)
+            .map_or("", |resource| resource.kind.plural),
+        _ => "",
+    }
 }
 
 /// Counts a watch as long as it is kept.

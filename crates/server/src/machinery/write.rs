@@ -38,7 +38,7 @@ pub(crate) fn at(time: Timestamp) -> String {
 /// Sets what the server alone decides of a new object.
 pub(crate) fn found(resource: &Resource, object: &mut Object) {
     let metadata = object.metadata_mut();
-    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"] {
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
         metadata.remove(name);
     }
     metadata.insert("uid".to_owned(), json!(uuid::Uuid::new_v4().to_string()));

@@ -175,10 +175,10 @@ async fn idle_connections_end_and_watches_do_not() {
     let house = House::open(impatient());
     let mut watches = Vec::new();
     for http in BOTH {
-        let mut watcher = house.connect(http, None).await;
-        let mut watch = watcher.send("/watch", &[]).await.unwrap();
+        let mut client = house.connect(http, None).await;
+        let mut watch = client.send("/watch", &[]).await.unwrap();
         assert_eq!(next_text(&mut watch).await, "first\n");
-        watches.push((http, watcher, watch));
+        watches.push((http, client, watch));
     }
     for http in BOTH {
         let mut idle = house.connect(http, None).await;
@@ -186,9 +186,9 @@ async fn idle_connections_end_and_watches_do_not() {
         idle.ended.await.unwrap();
     }
     // The watches are older than those, so their silence was longer. Their connections are still good.
-    for (http, watcher, _) in &mut watches {
+    for (http, client, _) in &mut watches {
         if *http == Http::Two {
-            assert_eq!(watcher.get("/", &[]).await.0, 200);
+            assert_eq!(client.get("/", &[]).await.0, 200);
         }
     }
     house.trigger.begin();

@@ -209,7 +209,7 @@ fn patch_list(
     if flawed && chance(choices, 10) {
         order.reverse();
     }
-    if flawed && chance(choices, 3) {
+    if flawed && field.patch.merge && chance(choices, 3) {
         order.push(json!("x"));
     }
     if chance(choices, 40) && (flawed || !order.is_empty()) {
