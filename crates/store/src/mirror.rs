@@ -123,7 +123,6 @@ impl Mirror {
             state.revision = state.revision.max(revision);
             wakes
         };
-        // Watchers have the events in their rings by now: see `Watch::progress`.
         self.published.send_replace(revision);
         wakes
     }
@@ -148,8 +147,9 @@ impl Mirror {
         Ok(page)
     }
 
+    /// Where the mirror is. Not before anything a watch has handed out: an apply that is under way is waited for.
     pub(crate) fn revision(&self) -> Revision {
-        *self.published.borrow()
+        self.state.read().revision
     }
 
     pub(crate) fn compacted(&self) -> Revision {

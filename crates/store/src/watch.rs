@@ -65,8 +65,8 @@ impl Watch {
 
     /// `Some(r)`: every event up to `r` was handed out. `None`: there are some that wait to be read.
     pub fn progress(&mut self) -> Option<Revision> {
-        // The revision first: events are in the rings before their revision is published, so an empty ring after this look
-        // has nothing to come up to it.
+        // The revision first: the events up to it are in the rings by then, so a ring that is empty after this look has nothing
+        // to come up to it.
         let revision = self.mirror.revision();
         match &self.place {
             Place::Live(reader) if self.ready.is_empty() && reader.caught_up() => Some(revision),

@@ -228,3 +228,26 @@ async fn a_compare_with_revision_0_never_holds() {
     };
     assert_eq!(store.txn(txn).await, Ok(Outcome::Refused { compare: 0, current: None }));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_is_compacted_from_time_to_time() {
+    let _alone = alone().await;
+    let often = Options {
+        compact_every: Some(Duration::from_millis(100)),
+        retention: Retention { bytes: 0, ..Retention::default() },
+        ..options()
+    };
+    let store = connect(&often).await;
+    let first = put(&store, "a", "old").await;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let last = put(&store, "a", "new").await;
+        match store.range(Range { at: Some(first), ..Range::default() }).await {
+            Err(RangeError::Compacted { .. }) => {
+                assert!(store.range(Range { at: Some(last), ..Range::default() }).await.is_ok(), "what is new is kept");
+                return;
+            }
+            other => assert!(tokio::time::Instant::now() < deadline, "nothing was compacted: {other:?}"),
+        }
+    }
+}

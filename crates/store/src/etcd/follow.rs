@@ -27,8 +27,9 @@ use crate::types::Revision;
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// A watch on which nothing was heard for so long although somebody waits for it is not waited for any longer.
 const STALLED_AFTER: Duration = Duration::from_secs(3);
-/// The most messages that go into the mirror at once.
-const BATCH: usize = 256;
+/// How many events are gathered at most before they go into the mirror. A watch that catches up brings a thousand in one
+/// message; more at once would cut off watchers who had no chance to read.
+const BATCH: usize = 1000;
 
 /// The newest revision that somebody waits for.
 #[derive(Debug, Default)]
@@ -110,9 +111,11 @@ impl Follower {
         let shared = self.shared.clone();
         let parted = tokio::select! {
             parted = self.listen(stream) => parted,
-            () = shared.client.left(member) => return Parted::Moved,
+            () = shared.client.left(member) => Parted::Moved,
         };
-        shared.client.leave(member);
+        if let Parted::Lost(_) = parted {
+            shared.client.leave(member);
+        }
         parted
     }
 
@@ -131,13 +134,18 @@ impl Follower {
                         Err(status) => return self.lost(&stream, status.message()),
                     };
                     // What has arrived already goes in with it; whether there is an end is seen in the next round.
-                    while batch.len() < BATCH && let Some(Ok(Some(message))) = stream.hear.message().now_or_never() {
+                    let mut events = batch[0].events.len();
+                    while events < BATCH && let Some(Ok(Some(message))) = stream.hear.message().now_or_never() {
+                        events += message.events.len();
                         batch.push(message);
                     }
                     if let Err(parted) = self.take_in(batch, &stream) {
                         return parted;
                     }
                     heard = Instant::now();
+                    if events >= BATCH {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 () = shared.wants.news.notified() => {
                     if !waited_for {

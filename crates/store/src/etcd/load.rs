@@ -9,12 +9,15 @@ use super::client::Client;
 use super::failure::Failure;
 use super::keys::{Keys, successor};
 use super::txn::{entry, remote, revision};
-use super::wire::{RangeRequest, RangeResponse};
+use super::wire::{KeyValue, RangeRequest, RangeResponse};
 use crate::types::{Entry, Page, Range, Revision};
 
-/// The most keys that are asked for at once. etcd counts the whole rest of the range for every page, so pages must not be
-/// small; they are held in memory on both sides, so they must not be large.
-const PAGE: usize = 4000;
+/// How many keys are asked for at first, when it is not known how large their values are.
+const FIRST_PAGE: usize = 500;
+/// How many keys are asked for at most. etcd counts the whole rest of the range for every page, so pages must not be small.
+const LARGEST_PAGE: usize = 10_000;
+/// How many bytes a page should have at most. Both sides hold it in memory as a whole.
+const PAGE_BYTES: usize = 16 << 20;
 
 /// Everything that the store has in etcd at one revision.
 pub(super) struct Snapshot {
@@ -49,10 +52,12 @@ pub(super) async fn snapshot(client: &Client, keys: &Keys, at: Revision) -> Resu
 pub(super) async fn range(client: &Client, keys: &Keys, range: Range<'_>, at: Revision) -> Result<Page, Failure> {
     let (mut from, to) = keys.span(range.prefix, range.after);
     let mut page = Page { entries: Vec::new(), revision: at, remaining: 0 };
+    let mut size = FIRST_PAGE;
     loop {
-        let wanted = range.limit.map_or(PAGE, |limit| (limit - page.entries.len()).min(PAGE));
+        let wanted = range.limit.map_or(size, |limit| (limit - page.entries.len()).min(size));
         let answer = read(client, from, to.clone(), wanted, at).await?;
         page.remaining = usize::try_from(answer.count).unwrap_or(0).saturating_sub(answer.kvs.len());
+        size = page_size(&answer.kvs);
         let last = answer.kvs.last().map(|kv| kv.key.clone());
         let found = answer.kvs.iter().filter_map(|kv| Some(Arc::new(entry(keys.local(&kv.key)?.into(), kv, 0))));
         page.entries.extend(found);
@@ -63,8 +68,28 @@ pub(super) async fn range(client: &Client, keys: &Keys, range: Range<'_>, at: Re
     }
 }
 
+/// How many keys to ask for next, if they are as large as those that came.
+fn page_size(came: &[KeyValue]) -> usize {
+    let bytes: usize = came.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+    (PAGE_BYTES * came.len() / bytes.max(1)).clamp(1, LARGEST_PAGE)
+}
+
 async fn read(client: &Client, from: Bytes, to: Bytes, limit: usize, at: Revision) -> Result<RangeResponse, Failure> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     // To etcd a limit of nothing is no limit.
     client.range(RangeRequest { key: from, range_end: to, limit, revision: remote(at), count_only: limit == 0 }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_large_values_have_few_keys() {
+        let came = |count, bytes| vec![KeyValue { value: vec![0; bytes].into(), ..KeyValue::default() }; count];
+        assert_eq!(page_size(&came(FIRST_PAGE, 1 << 10)), LARGEST_PAGE);
+        assert_eq!(page_size(&came(FIRST_PAGE, 1 << 20)), 16);
+        assert_eq!(page_size(&came(3, 32 << 20)), 1, "one at least");
+        assert_eq!(page_size(&[]), 1, "nothing came, so nothing will be asked");
+    }
 }

@@ -18,7 +18,7 @@ use super::traffic::{self, Progress};
 /// How many writes make it load.
 const LOAD: u64 = 50;
 /// How long load may take to come, also where a debug build runs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 /// Up to how many milliseconds a fault waits once there is load, so that it strikes at any moment.
 const JITTER: u64 = 300;

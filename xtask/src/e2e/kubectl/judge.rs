@@ -25,8 +25,9 @@ pub(super) fn control(case: &Case, endings: &[Ending]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where ours differs from the control: the first step that does, and how.
+/// Where ours differs from the control: the steps that do, and how.
 pub(super) fn ours(case: &Case, masks: &Masks, control: &[Ending], ours: &[Ending]) -> Result<(), String> {
+    let mut all = Vec::new();
     for ((step, control), ours) in case.steps.iter().zip(control).zip(ours) {
         let mut wrong = Vec::new();
         if control.code != ours.code {
@@ -41,10 +42,13 @@ pub(super) fn ours(case: &Case, masks: &Masks, control: &[Ending], ours: &[Endin
             }
         }
         if !wrong.is_empty() {
-            return Err(format!("{}\n{}", shown(step), wrong.join("\n")));
+            all.push(format!("{}\n{}", shown(step), wrong.join("\n")));
         }
     }
-    if control.len() == ours.len() { Ok(()) } else { Err("not every step was run".to_owned()) }
+    if control.len() != ours.len() {
+        all.push("not every step was run".to_owned());
+    }
+    if all.is_empty() { Ok(()) } else { Err(all.join("\n")) }
 }
 
 fn shown(step: &Step) -> String {
@@ -59,9 +63,14 @@ fn code(ending: &Ending) -> String {
 fn compared(step: &Step, masks: &Masks, text: &str) -> String {
     step.allowances.iter().fold(in_order(masks.on(text)), |text, allowance| match allowance {
         Allowance::Keep(wanted) => {
-            text.lines().filter(|line| wanted.is_match(line)).map(|line| format!("{line}\n")).collect()
+            text.split_inclusive('\n').filter(|line| wanted.is_match(line.trim_end_matches('\n'))).collect()
         }
-        Allowance::Mask(what) => what.replace_all(&text, "<masked>").into_owned(),
+        Allowance::Mask(what) => what.replace_all(&text, "").into_owned(),
+        Allowance::Sort => {
+            let mut lines: Vec<_> = text.lines().collect();
+            lines.sort_unstable();
+            lines.join("\n")
+        }
     })
 }
 
@@ -99,6 +108,8 @@ fn cut<'a>(lines: &'a [&str], sign: &'a str) -> impl Iterator<Item = String> + '
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::super::script;
     use super::*;
 
@@ -111,7 +122,7 @@ mod tests {
     }
 
     fn judged(script: &str, one: &Ending, other: &Ending) -> Result<(), String> {
-        ours(&case(script), &Masks::new().unwrap(), &[one.clone()], &[other.clone()])
+        ours(&case(script), &Masks::new().unwrap(), slice::from_ref(one), slice::from_ref(other))
     }
 
     #[test]

@@ -29,6 +29,7 @@ impl Masks {
             // Only seconds: `10m` may be a quantity.
             (r"\b(?:\d+m)?\d+s\b".to_owned(), "<age>"),
             (r#"(resourceVersion"?: ?)"\d+""#.to_owned(), "$1\"<revision>\""),
+            (r"(Resource Version: +)\d+".to_owned(), "$1<revision>"),
             (r"https?://127\.0\.0\.1:\d+".to_owned(), "<server>"),
             (r"\b127\.0\.0\.1:\d+".to_owned(), "<address>"),
             // The end that a server gives to a name that begins with `gen-`.
@@ -97,6 +98,7 @@ mod tests {
             ),
             ("\"resourceVersion\": \"12\",", "\"resourceVersion\": \"<revision>\","),
             ("{\"resourceVersion\":\"12\"}", "{\"resourceVersion\":\"<revision>\"}"),
+            ("  Resource Version:  12", "  Resource Version:  <revision>"),
             ("\x1b[0;32mControl\x1b[0m is at https://127.0.0.1:6443", "Control is at <server>"),
             ("configmap/gen-x7k2v created", "configmap/gen-<random> created"),
             ("E1116 07:00:45.123456   99 memcache.go:265] no", "E memcache.go:265] no"),

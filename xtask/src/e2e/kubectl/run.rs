@@ -13,7 +13,7 @@ use testkit::real::Kubectl;
 use super::script::{Case, Step, Way};
 
 /// Longer than any step takes on a busy machine. A step that takes longer is ended, and what it wrote shows that.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// How a step ended.
@@ -99,7 +99,7 @@ impl<'a> Running<'a> {
         if let Way::Beside(lines @ 1..) = self.step.way {
             self.until_lines(lines)?;
             self.stop()?;
-            let stdout = self.written()?.lines().take(lines).map(|line| format!("{line}\n")).collect();
+            let stdout = self.written()?.split_inclusive('\n').take(lines).collect();
             return Ok(Ending { code: None, stdout, stderr: self.read("err")? });
         }
         let started = Instant::now();

@@ -14,7 +14,8 @@
 //! & 3 get configmaps -w       runs beside what follows, until it has written three lines
 //! & 0 wait --for=... cm/one   runs beside what follows, to its own end
 //! keep ^NAME because ...      of the step above, only these lines are compared
-//! mask v1\.\d+ because ...    of the step above, this is not compared
+//! mask v1\.\d+ because ...    of the step above, this is not compared, nor that it is there
+//! sort because ...            of the step above, the order of lines is not compared
 //! # a remark
 //! ```
 //!
@@ -35,6 +36,8 @@ pub(super) struct Case {
     pub(super) namespace: String,
     pub(super) files: Vec<(String, String)>,
     pub(super) steps: Vec<Step>,
+    /// Whether the store shows through in it.
+    pub(super) of_store: bool,
     /// All that decides what the case does.
     pub(super) text: String,
 }
@@ -64,8 +67,10 @@ pub(super) enum Way {
 pub(super) enum Allowance {
     /// Only lines with this in them are compared.
     Keep(Regex),
-    /// What matches is not compared.
+    /// What matches is not compared, nor that it is there.
     Mask(Regex),
+    /// The order of lines is not compared.
+    Sort,
 }
 
 /// What the lines that are indented next belong to.
@@ -110,6 +115,7 @@ impl Parser {
                 namespace: namespace(name),
                 files: Vec::new(),
                 steps: Vec::new(),
+                of_store: false,
                 text: String::new(),
             });
         } else if let Some(name) = line.strip_prefix("file: ") {
@@ -128,6 +134,8 @@ impl Parser {
             self.step()?.allowances.push(Allowance::Keep(reasoned(pattern)?));
         } else if let Some(pattern) = line.strip_prefix("mask ") {
             self.step()?.allowances.push(Allowance::Mask(reasoned(pattern)?));
+        } else if line.starts_with("sort because ") {
+            self.step()?.allowances.push(Allowance::Sort);
         } else {
             let (sign, command) = line.split_once(' ').context("neither a command nor a heading")?;
             let (way, command) = match sign {
@@ -214,13 +222,12 @@ fn words(command: &str) -> Result<Vec<String>> {
     for c in command.chars() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '\'' | '"') => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
             (None, ' ') => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {
@@ -250,6 +257,7 @@ $ apply -f -
 ! get cm none -n $NS
 keep ^a b because the rest is ours
 mask \\d+ because it is a number
+sort because the order is any
 case: other
 file: editor
   true
@@ -266,7 +274,10 @@ file: editor
         assert_eq!(first.steps[1].input.as_deref(), Some("kind: B\n\n---\n"));
         assert_eq!(first.steps[2].way, Way::Fails);
         assert_eq!(first.steps[2].args, ["get", "cm", "none", "-n", "get-and-more"]);
-        assert!(matches!(first.steps[2].allowances.as_slice(), [Allowance::Keep(_), Allowance::Mask(_)]));
+        assert!(matches!(
+            first.steps[2].allowances.as_slice(),
+            [Allowance::Keep(_), Allowance::Mask(_), Allowance::Sort]
+        ));
         assert_eq!(second.files.len(), 2);
         assert_eq!(second.steps[0].way, Way::Beside(3));
         assert_eq!(second.steps[1].way, Way::Beside(0));

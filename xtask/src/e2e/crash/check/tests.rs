@@ -164,7 +164,7 @@ fn a_revision_that_went_backwards_is_found() {
             act: Act::Create,
             mark: 99,
             base: None,
-            began: first.ended + Duration::from_secs(60),
+            began: first.ended + Duration::from_mins(1),
             ended: first.ended + Duration::from_secs(61),
             fate: Fate::Done(Some(2)),
         });
