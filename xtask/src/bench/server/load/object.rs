@@ -9,7 +9,7 @@ use super::connection::Server;
 /// As many digits as any number has.
 const DIGITS: usize = 20;
 /// What makes the body about 1,024 bytes long.
-const TEXT: usize = 860;
+const TEXT: usize = 880;
 /// More than one object has, so that no two neighbours are the same and a compressor has work to do.
 const POOL: usize = 1 << 16;
 /// What the text is made of.

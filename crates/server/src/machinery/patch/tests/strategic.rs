@@ -179,10 +179,10 @@ fn the_order_that_is_set_is_kept_and_the_server_s_own_items_stay_where_they_were
 fn a_new_item_takes_the_place_of_a_deleted_one() {
     let object = spec(json!({"ports": [{"port": 1}, {"port": 2}, {"port": 3}]}));
     let patch = spec(json!({
-        "$setElementOrder/ports": [{"port": 3}, {"port": 9}],
+        "$setElementOrder/ports": [{"port": 9}, {"port": 3}],
         "ports": [{"port": 9}, {"port": 2, "$patch": "delete"}],
     }));
-    let expected = spec(json!({"ports": [{"port": 1}, {"port": 3}, {"port": 9}]}));
+    let expected = spec(json!({"ports": [{"port": 1}, {"port": 9}, {"port": 3}]}));
     check(SERVICE, &[("replaced port", object, patch, expected)]);
 }
 
