@@ -58,7 +58,8 @@ impl Memo {
 pub struct Entry {
     /// Its name.
     pub key: Key,
-    /// Its bytes, with the revision filled in where they left room for it: see [`crate::stamp`].
+    /// Its bytes, with the revision filled in where they left room for it: at the first `"resourceVersion":""`. An encoder puts
+    /// that before anything a user could fill with a field of the same name; bytes without it stay as they are.
     pub value: Bytes,
     /// The revision that created the object.
     pub created: Revision,
@@ -178,7 +179,7 @@ pub enum Write {
     Put {
         /// What to write.
         key: Key,
-        /// Its bytes, unstamped.
+        /// Its bytes, with room for the revision where it is to be: see [`Entry::value`].
         value: Bytes,
     },
     /// Remove, if it is there.

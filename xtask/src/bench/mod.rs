@@ -15,6 +15,7 @@ mod space;
 mod suite;
 
 use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     /// Run only this row of the table; nothing is written to target/bench
     #[arg(long, value_name = "WORK")]
     only: Option<String>,
+    /// Measure this program instead of building it; for `server`
+    #[arg(long, value_name = "FILE")]
+    cadastre: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -50,15 +54,18 @@ enum Chosen {
     Server(server::Plan),
 }
 
-impl Name {
+impl Options {
     /// The benchmark with all its rows, or with one; an error if there is no such row.
-    fn choose(self, only: Option<&str>) -> Result<Chosen> {
-        Ok(match self {
-            Self::Space => Chosen::Space(space::suite().only(only)?),
-            Self::Server => Chosen::Server(server::Plan::new(only)?),
+    fn choose(&self) -> Result<Chosen> {
+        let only = self.only.as_deref();
+        Ok(match self.name {
+            Name::Space => Chosen::Space(space::suite().only(only)?),
+            Name::Server => Chosen::Server(server::Plan::new(only, self.cadastre.as_deref())?),
         })
     }
+}
 
+impl Name {
     fn name(self) -> &'static str {
         match self {
             Self::Space => "space",
@@ -78,7 +85,7 @@ impl Chosen {
 
 /// Runs the benchmark, prints its table and keeps its figures.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let chosen = options.name.choose(options.only.as_deref())?;
+    let chosen = options.choose()?;
     if cfg!(debug_assertions) {
         return again_in_release(options);
     }
@@ -109,6 +116,9 @@ fn again_in_release(options: &Options) -> Result<()> {
     }
     if let Some(work) = &options.only {
         cargo.args(["--only", work]);
+    }
+    if let Some(program) = &options.cadastre {
+        cargo.arg("--cadastre").arg(program);
     }
     process::run(&mut cargo)
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::catalog::Resource;
+use super::catalog::{Resource, catalog};
 use super::document;
 use super::failure::Failure;
 use super::negotiate::{self, Encoding};
@@ -112,10 +112,16 @@ fn same_kind(resource: &Resource, object: &mut Object) -> Result<(), Failure> {
     let (version, kind) = (object.api_version(), object.kind());
     if !kind.is_empty() && kind != resource.kind.kind {
         let short = version.rsplit('/').next().unwrap_or_default();
+        let expected = resource.kind.kind;
+        let known = catalog().versions().iter().flat_map(|version| &version.resources);
+        let why = if known.into_iter().any(|one| one.kind.kind == kind && one.api_version == version) {
+            let package = resource.kind.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+            format!("converting ({short}.{kind}) to ({package}.{expected}): unknown conversion")
+        } else {
+            format!("no kind {kind:?} is registered for version {version:?}")
+        };
         return Err(Failure::bad_request(format!(
-            "{kind} in version {short:?} cannot be handled as a {}: no kind {kind:?} is registered for version \
-             {version:?} in this place",
-            resource.kind.kind
+            "{kind} in version {short:?} cannot be handled as a {expected}: {why}"
         )));
     }
     if !version.is_empty() && version != resource.api_version {

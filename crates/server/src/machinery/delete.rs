@@ -59,9 +59,7 @@ impl DeleteOptions {
                 .collect();
             let also = write::is_dry_run(query, "DeleteOptions")?;
             if tried.iter().any(|&value| value != "All") {
-                let mut errors = Errors::new();
-                errors.not_supported(&Path::new("dryRun"), &json!(tried), &["All"]);
-                return Err(Failure::invalid_options("DeleteOptions", &errors));
+                return Err(write::not_a_dry_run(&tried, "DeleteOptions"));
             }
             let options = Self {
                 grace: given.at(&["gracePeriodSeconds"]).and_then(Value::as_i64),

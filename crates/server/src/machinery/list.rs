@@ -121,13 +121,18 @@ impl Options {
     }
 }
 
-/// Reads a `resourceVersion`.
-pub(crate) fn revision(text: &str) -> Result<Revision, Failure> {
+/// Reads the `resourceVersion` of a get or a list.
+fn revision(text: &str) -> Result<Revision, Failure> {
+    parse_revision(text).map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))
+}
+
+/// Reads a `resourceVersion`, or says why it is none.
+pub(crate) fn parse_revision(text: &str) -> Result<Revision, Errors> {
     text.parse().map(Revision).map_err(|_| {
         let mut errors = Errors::new();
         let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
         errors.invalid(&Path::new("resourceVersion"), &json!(text), detail);
-        Failure::bad_request(format!("invalid resource version: {errors}"))
+        errors
     })
 }
 

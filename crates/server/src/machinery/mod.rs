@@ -387,7 +387,16 @@ fn version() -> serde_json::Value {
     json!({
         "major": "1", "minor": "36", "gitVersion": concat!("v1.36.3+cadastre-", env!("CARGO_PKG_VERSION")),
         "gitCommit": "", "gitTreeState": "clean", "buildDate": "", "goVersion": "", "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
         "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
     })
+}
+
+/// The processor, as clients know it from Go.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
 }

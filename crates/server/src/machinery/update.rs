@@ -260,6 +260,10 @@ impl Update<'_> {
             "" | "0" if kind.unconditional_update => Ok(()),
             "" | "0" => Err(Failure::without_revision(kind, name)),
             version if version == old.resource_version() => Ok(()),
+            version if version.parse::<u64>().is_err() => {
+                let text = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", text))
+            }
             _ => Err(Failure::modified(kind, name)),
         }
     }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::Watching;
 use super::catalog::Resource;
 use super::failure::Failure;
-use super::list::{fresh, revision};
+use super::list::{fresh, parse_revision};
 use super::negotiate::{Form, Wanted};
 use super::query::Query;
 use super::reply::{Content, Reply};
@@ -116,6 +116,11 @@ pub(crate) async fn start(
         Some((Ok(piece), (!stream.is_over()).then_some(stream)))
     });
     Ok(Reply::new(StatusCode::OK, "application/json", Content::Live(Box::pin(pieces))))
+}
+
+/// Reads the `resourceVersion` of a watch. Clients know its fault without a reason.
+fn revision(text: &str) -> Result<Revision, Failure> {
+    parse_revision(text).map_err(|why| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", why.to_string()))
 }
 
 /// A part of that time that differs from watch to watch.

@@ -18,11 +18,18 @@ pub(crate) const MOST_TRIES: usize = 64;
 
 /// Whether a write is only tried.
 pub(crate) fn is_dry_run(query: &Query, options: &str) -> Result<bool, Failure> {
-    let mut errors = Errors::new();
-    for value in query.all("dryRun").filter(|&value| value != "All") {
-        errors.not_supported(&Path::new("dryRun"), &json!(value), &["All"]);
+    let asked: Vec<&str> = query.all("dryRun").collect();
+    if asked.iter().all(|&value| value == "All") {
+        return Ok(!asked.is_empty());
     }
-    if errors.is_empty() { Ok(query.has("dryRun")) } else { Err(Failure::invalid_options(options, &errors)) }
+    Err(not_a_dry_run(&asked, options))
+}
+
+/// That nothing but `All` can be tried.
+pub(crate) fn not_a_dry_run(asked: &[&str], options: &str) -> Failure {
+    let mut errors = Errors::new();
+    errors.not_supported(&Path::new("dryRun"), &json!(asked), &["All"]);
+    Failure::invalid_options(options, &errors)
 }
 
 /// The present, as metadata says it.

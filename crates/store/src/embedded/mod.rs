@@ -66,7 +66,7 @@ impl Store {
         lock: Option<DirLock>,
         options: Options,
     ) -> Result<Self, OpenError> {
-        let database = medium.open()?;
+        let database = file::guarded(&path, || medium.open())?;
         let mirror = Arc::new(file::guarded(&path, || {
             let contents = Contents::of(&path, &database)?;
             load::load(&path, &contents, options.watch)

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::Shared;
 use super::failure::Meaning;
 use super::txn::remote;
+use super::version::keeps_its_promises;
 use super::wire::CompactRequest;
+use super::{ConnectError, Shared};
 use crate::retention::{Ageing, Retention};
 use crate::types::Revision;
 
@@ -65,7 +66,11 @@ async fn examine(shared: &Shared) {
     // A member that does not answer is noticed by the follower.
     if let Ok(status) = shared.client.status().await {
         shared.figures.size(status.size);
-        let alarms = (!status.errors.is_empty()).then(|| format!("etcd says: {}", status.errors.join("; ")));
-        shared.trouble.alarm(alarms);
+        let trouble = if keeps_its_promises(&status.version) {
+            (!status.errors.is_empty()).then(|| format!("etcd says: {}", status.errors.join("; ")))
+        } else {
+            Some(ConnectError::TooOld(status.version).to_string())
+        };
+        shared.trouble.alarm(trouble);
     }
 }

@@ -27,11 +27,13 @@ use super::wire::{
 
 /// How long a connection may take to be made, TLS included.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// A member that keeps a call waiting for longer is no longer preferred; the call itself goes on waiting.
+/// A member that keeps a small call waiting for longer is no longer preferred; the call itself goes on waiting.
 const SUSPECT_AFTER: Duration = Duration::from_secs(2);
-/// How long a call may take in all. etcd itself gives up on a proposal after 7 s with its default settings, and its word
-/// on what happened is better than our silence.
+/// How long a small call may take in all. etcd itself gives up on a proposal after 7 s with its default settings, and its
+/// word on what happened is better than our silence.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a page may take to arrive, and how long it may take with attempts at all members.
+const PAGE_WITHIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(1));
 /// How long a member may be silent before it is pinged. etcd ends connections that ping more often than every 5 s.
 const PING_AFTER: Duration = Duration::from_secs(6);
 /// How long the answer to a ping may take before the connection counts as lost.
@@ -64,13 +66,35 @@ pub(super) struct WatchStream {
     pub(super) member: usize,
 }
 
-/// What may be done about a call that failed, and how long one attempt may take.
+/// How a call is made, and what may be done when it fails.
 #[derive(Clone, Copy)]
 struct Terms {
     path: &'static str,
     /// Whether sending it twice does no harm.
     repeatable: bool,
+    /// How long a member may take before another one is preferred.
+    suspect: Duration,
+    /// How long a member may take before the call is given up there.
     attempt: Duration,
+    /// How long the call may take in all.
+    total: Duration,
+}
+
+impl Terms {
+    /// A call that changes something.
+    const fn write(path: &'static str, repeatable: bool) -> Self {
+        Self { path, repeatable, suspect: SUSPECT_AFTER, attempt: ANSWER_WITHIN, total: ANSWER_WITHIN }
+    }
+
+    /// A question with a small answer: a member that is slow with it is better left for another one at once.
+    const fn question(path: &'static str) -> Self {
+        Self { path, repeatable: true, suspect: SUSPECT_AFTER, attempt: SUSPECT_AFTER, total: ANSWER_WITHIN }
+    }
+
+    /// A question with an answer that takes its time to arrive.
+    const fn page(path: &'static str) -> Self {
+        Self { path, repeatable: true, suspect: ANSWER_WITHIN, attempt: PAGE_WITHIN.0, total: PAGE_WITHIN.1 }
+    }
 }
 
 impl Client {
@@ -81,29 +105,24 @@ impl Client {
     }
 
     pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Failure> {
-        let terms = Terms { path: "/etcdserverpb.KV/Range", repeatable: true, attempt: ANSWER_WITHIN };
-        self.call(terms, request).await
+        self.call(Terms::page("/etcdserverpb.KV/Range"), request).await
     }
 
-    /// A range that has next to no answer, so that a member which is slow with it is better left for another one.
+    /// A range of which hardly more than the header is wanted.
     pub(super) async fn glance(&self, request: RangeRequest) -> Result<RangeResponse, Failure> {
-        let terms = Terms { path: "/etcdserverpb.KV/Range", repeatable: true, attempt: SUSPECT_AFTER };
-        self.call(terms, request).await
+        self.call(Terms::question("/etcdserverpb.KV/Range"), request).await
     }
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
-        let terms = Terms { path: "/etcdserverpb.KV/Txn", repeatable: false, attempt: ANSWER_WITHIN };
-        self.call(terms, request).await
+        self.call(Terms::write("/etcdserverpb.KV/Txn", false), request).await
     }
 
     pub(super) async fn compact(&self, request: CompactRequest) -> Result<CompactResponse, Failure> {
-        let terms = Terms { path: "/etcdserverpb.KV/Compact", repeatable: true, attempt: ANSWER_WITHIN };
-        self.call(terms, request).await
+        self.call(Terms::write("/etcdserverpb.KV/Compact", true), request).await
     }
 
     pub(super) async fn status(&self) -> Result<StatusResponse, Failure> {
-        let terms = Terms { path: "/etcdserverpb.Maintenance/Status", repeatable: true, attempt: SUSPECT_AFTER };
-        self.call(terms, StatusRequest {}).await
+        self.call(Terms::question("/etcdserverpb.Maintenance/Status"), StatusRequest {}).await
     }
 
     /// Opens a stream of watches on the preferred member and says the first thing on it. One attempt: whoever follows has
@@ -171,7 +190,7 @@ impl Client {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let deadline = Instant::now() + ANSWER_WITHIN;
+        let deadline = Instant::now() + terms.total;
         let mut pause = PAUSE.0;
         let mut attempts = 0;
         loop {
@@ -223,13 +242,13 @@ impl Client {
         let mut call = std::pin::pin!(call);
         let failed =
             |status| Err(Failure { member: member.address.clone(), status, sent: taken.load(Ordering::Acquire) });
-        if let Ok(answer) = timeout(SUSPECT_AFTER, &mut call).await {
+        if let Ok(answer) = timeout(terms.suspect, &mut call).await {
             return answer.map(tonic::Response::into_inner).or_else(failed);
         }
         self.leave(at);
-        let until = deadline.min(Instant::now() + terms.attempt.saturating_sub(SUSPECT_AFTER));
+        let until = deadline.min(Instant::now() + terms.attempt.saturating_sub(terms.suspect));
         if until <= Instant::now() || !taken.load(Ordering::Acquire) {
-            return failed(silent(SUSPECT_AFTER));
+            return failed(silent(terms.suspect));
         }
         let answer = timeout_at(until, call).await.unwrap_or_else(|_| Err(silent(terms.attempt)));
         answer.map(tonic::Response::into_inner).or_else(failed)

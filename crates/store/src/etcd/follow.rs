@@ -122,7 +122,7 @@ impl Follower {
     async fn listen(&mut self, mut stream: WatchStream) -> Parted {
         let shared = self.shared.clone();
         let mut heard = Instant::now();
-        let mut asked = heard;
+        let mut ask_at = heard;
         loop {
             let waited_for = shared.wants.newest() > shared.mirror.revision();
             tokio::select! {
@@ -151,15 +151,15 @@ impl Follower {
                     if !waited_for {
                         heard = Instant::now();
                     }
-                    asked = Instant::now() - ASK_AGAIN_AFTER;
+                    ask_at = Instant::now();
                 }
-                () = sleep_until(asked + ASK_AGAIN_AFTER), if waited_for => {
+                () = sleep_until(ask_at), if waited_for => {
                     if heard.elapsed() > STALLED_AFTER {
                         return self.lost(&stream, "it stalled");
                     }
                     // If there is no room, questions wait already.
                     let _ = stream.ask.try_send(ask(WatchAsk::Progress(WatchProgress {})));
-                    asked = Instant::now();
+                    ask_at = Instant::now() + ASK_AGAIN_AFTER;
                 }
             }
         }

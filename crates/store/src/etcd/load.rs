@@ -17,7 +17,7 @@ const FIRST_PAGE: usize = 500;
 /// How many keys are asked for at most. etcd counts the whole rest of the range for every page, so pages must not be small.
 const LARGEST_PAGE: usize = 10_000;
 /// How many bytes a page should have at most. Both sides hold it in memory as a whole.
-const PAGE_BYTES: usize = 16 << 20;
+const PAGE_BYTES: usize = 8 << 20;
 
 /// Everything that the store has in etcd at one revision.
 pub(super) struct Snapshot {
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn pages_of_large_values_have_few_keys() {
         let came = |count, bytes| vec![KeyValue { value: vec![0; bytes].into(), ..KeyValue::default() }; count];
-        assert_eq!(page_size(&came(FIRST_PAGE, 1 << 10)), LARGEST_PAGE);
-        assert_eq!(page_size(&came(FIRST_PAGE, 1 << 20)), 16);
+        assert_eq!(page_size(&came(FIRST_PAGE, 100)), LARGEST_PAGE);
+        assert_eq!(page_size(&came(FIRST_PAGE, 1 << 20)), 8);
         assert_eq!(page_size(&came(3, 32 << 20)), 1, "one at least");
         assert_eq!(page_size(&[]), 1, "nothing came, so nothing will be asked");
     }

@@ -3,7 +3,7 @@
 //! etcd decides transactions and keeps the history; a watch on everything below the store's prefix feeds the mirror, from
 //! which all reads are answered. What a replica reads may be a moment old: [`Store::settle`] waits until it is not.
 //!
-//! etcd 3.5.8 or later is needed: before, the progress that a watch reports could be ahead of its events.
+//! etcd must be 3.4.31, 3.5.13 or later: see [`ConnectError::TooOld`].
 
 mod care;
 mod changes;
@@ -16,6 +16,7 @@ mod keys;
 mod load;
 mod options;
 mod txn;
+mod version;
 mod wire;
 
 use std::path::Path;
@@ -76,6 +77,10 @@ impl Store {
         let keys = Keys::new(&options.prefix);
         let unreachable = |failure: Failure| ConnectError::Unreachable(options.explain(&failure));
         let Place { cluster, revision: now } = place(&client, &keys).await.map_err(unreachable)?;
+        let version = client.status().await.map_err(unreachable)?.version;
+        if !version::keeps_its_promises(&version) {
+            return Err(ConnectError::TooOld(version));
+        }
         // etcd counts from 1.
         let past = Revision(now.0.saturating_sub(HISTORY_AT_START).max(1));
         let loaded = match snapshot(&client, &keys, past).await {
@@ -222,6 +227,9 @@ impl Backend for Etcd {
     }
 
     fn health(&self) -> Result<(), String> {
+        if self.tasks.iter().any(JoinHandle::is_finished) {
+            return Err("what follows etcd has stopped".to_owned());
+        }
         self.shared.trouble.health()
     }
 

@@ -63,6 +63,9 @@ pub enum ConnectError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The member is of a release whose watches do not keep what they promise.
+    #[error("etcd {0} is too old: its watches can report progress too early; 3.4.31, 3.5.13 or later is needed")]
+    TooOld(String),
     /// No member answered, or the answer was no.
     #[error("could not start from etcd: {0}")]
     Unreachable(String),

@@ -271,9 +271,6 @@ pub(super) struct StatusResponse {
     /// Bytes of its database file.
     #[prost(int64, tag = "3")]
     pub(super) size: i64,
-    /// The member that leads as far as it knows; 0 when none does.
-    #[prost(uint64, tag = "4")]
-    pub(super) leader: u64,
     /// What is wrong with it, alarms among it.
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,

@@ -17,6 +17,7 @@ pub(super) enum Metric {
     ListTable,
     WatchMedian,
     WatchTail,
+    WatchFullTail,
     MemoryPeak,
     CreateRate,
     CreateMedian,

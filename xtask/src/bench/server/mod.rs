@@ -10,8 +10,9 @@ mod rounds;
 mod rows;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use self::figures::Metric;
 use self::rows::Line;
@@ -20,11 +21,13 @@ use super::report::Row;
 /// The rows that were asked for.
 pub(super) struct Plan {
     lines: Vec<Line>,
+    /// Our program, if it is not to be built.
+    cadastre: Option<PathBuf>,
 }
 
 impl Plan {
-    /// All rows, or the one of that name.
-    pub(super) fn new(only: Option<&str>) -> Result<Self> {
+    /// All rows, or the one of that name, of the program that is given or else built.
+    pub(super) fn new(only: Option<&str>, cadastre: Option<&Path>) -> Result<Self> {
         let mut lines = rows::lines();
         if let Some(name) = only {
             let names: Vec<_> = lines.iter().map(|line| line.name).collect();
@@ -33,13 +36,14 @@ impl Plan {
                 bail!("`{name}` is no row of this table; there are {}", names.join(", "));
             }
         }
-        Ok(Self { lines })
+        let found = |given: &Path| given.canonicalize().with_context(|| format!("no {}", given.display()));
+        Ok(Self { lines, cadastre: cadastre.map(found).transpose()? })
     }
 
     /// Measures what the rows need and fills them in.
     pub(super) fn run(&self) -> Result<Vec<Row>> {
         let wanted: BTreeSet<Metric> = self.lines.iter().flat_map(|line| [line.metric, line.against]).collect();
-        let figures = rounds::run(&wanted)?;
+        let figures = rounds::run(&wanted, self.cadastre.as_deref())?;
         Ok(self.lines.iter().map(|line| line.row(&figures)).collect())
     }
 }

@@ -58,13 +58,10 @@ enum Kind {
 
 impl Programs {
     /// Builds what is not there yet. Without Go there are no parts: then the figures of those who need them are missing.
-    pub(super) fn ensure() -> Result<Self> {
+    pub(super) fn ensure(cadastre: Option<&Path>) -> Result<Self> {
         let parts = parts::ensure(&[Part::Etcd, Part::KubeApiserver, Part::Kubectl]);
         let parts = parts.map_err(|error| format!("not measured: {error:#}"));
-        eprintln!("building cadastre in release");
-        let mut command = cargo::command();
-        command.args(["build", "--release", "--package", "cadastre"]);
-        Ok(Self { cadastre: cargo::built(&mut command, "cadastre")?, parts })
+        Ok(Self { cadastre: cadastre.map_or_else(build, |given| Ok(given.to_owned()))?, parts })
     }
 
     /// Why that server cannot be started here.
@@ -141,6 +138,12 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// Builds our program as it is released.
+fn build() -> Result<PathBuf> {
+    eprintln!("building cadastre in release");
+    cargo::built(cargo::command().args(["build", "--release", "--package", "cadastre"]), "cadastre")
 }
 
 /// An empty folder on the disk of this repository, not in a temporary file system that may be memory.

@@ -76,10 +76,13 @@ fn lists() -> Vec<Line> {
 fn watches() -> Vec<Line> {
     let median = "half of the events are there after this, 1,000 watchers (10 on each of 100 namespaces)";
     let tail = "99 % of the events are there after this, 1,000 watchers (10 on each of 100 namespaces)";
+    let at_full_rate = |line: Line| Line { against: Metric::WatchTail, ..line };
     vec![
         embedded("watch-p50", median, Metric::WatchMedian, Target::Shown),
         embedded("watch-p99", tail, Metric::WatchTail, Target::Faster(5.0)),
+        at_full_rate(embedded("watch-1000-p99", tail, Metric::WatchFullTail, Target::Faster(5.0))),
         on_etcd("watch-p99-etcd", tail, Metric::WatchTail, Target::Shown),
+        at_full_rate(on_etcd("watch-1000-p99-etcd", tail, Metric::WatchFullTail, Target::Shown)),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::disk::Disk;
 use super::{delete, put, state, write};
 use crate::embedded::file::database_path;
 use crate::embedded::{OpenError, Options, check};
@@ -117,9 +118,9 @@ async fn a_file_that_was_cut_short_is_never_taken_for_whole() {
 
 #[tokio::test]
 async fn a_flipped_bit_anywhere_is_found_or_harmless() {
-    let (dir, path) = at_rest().await;
+    let (_dir, path) = at_rest().await;
     let good = fs::read(&path).unwrap();
-    let whole = state(&open(dir.path()).unwrap()).await;
+    let whole = state(&Disk::from_image(good.clone()).open(Options::default())).await;
     let (mut found, mut harmless) = (0, 0);
     let mut random = 0x0123_4567_89ab_cdef_u64;
     for round in 0..400_usize {
@@ -131,8 +132,7 @@ async fn a_flipped_bit_anywhere_is_found_or_harmless() {
         let (at, bit) = ((random >> 8) as usize % bound, random % 8);
         let mut bad = good.clone();
         bad[at] ^= 1 << bit;
-        fs::write(&path, &bad).unwrap();
-        match open(dir.path()) {
+        match Disk::from_image(bad).try_open(Options::default()) {
             Ok(store) => {
                 assert_eq!(state(&store).await, whole, "bit {bit} of byte {at}");
                 harmless += 1;

@@ -80,7 +80,11 @@ impl Disk {
     }
 
     pub(super) fn open(&self, options: Options) -> Store {
-        Store::open_on(path(), Box::new(self.clone()), None, options).unwrap()
+        self.try_open(options).unwrap()
+    }
+
+    pub(super) fn try_open(&self, options: Options) -> Result<Store, OpenError> {
+        Store::open_on(path(), Box::new(self.clone()), None, options)
     }
 
     pub(super) fn set(&self, faults: Faults) {

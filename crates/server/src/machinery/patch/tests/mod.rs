@@ -17,7 +17,7 @@ const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 const KINDS: [&str; 4] = [POD, SERVICE, NODE, CONFIG_MAP];
 
 /// How many random objects a law is tried on.
-const ROUNDS: u64 = 1_000;
+const ROUNDS: u64 = 250;
 
 fn definition(name: &str) -> &'static Definition {
     schema::definition(name).unwrap()

@@ -120,7 +120,7 @@ fn what_another_reading_of_the_rfc_accepts_has_the_same_outcome() {
             assert_eq!(outcome(Json, schema, &object, &patch), theirs, "{object}\n{patch}");
         }
     });
-    assert!(accepted > 200, "only {accepted} patches were comparable");
+    assert!(accepted > ROUNDS / 8, "only {accepted} patches were comparable");
 }
 
 /// The RFC lets the whole document be added, moved and copied; here, an object stays the object that it is.
