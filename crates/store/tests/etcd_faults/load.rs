@@ -1,11 +1,12 @@
 //! Load of which everything is written down, and a judge that holds what was seen and what is there against it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use store::{Compare, Event, Outcome, Range, Revision, Store, StoreError, Txn, What, Write};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// How long the judge waits for something that must come.
@@ -30,7 +31,9 @@ pub(crate) struct Load {
     store: Store,
     begin: Revision,
     stop: Arc<AtomicBool>,
-    written: Arc<AtomicU64>,
+    written: watch::Sender<u64>,
+    /// Why the last one that failed did.
+    failure: Arc<Mutex<String>>,
     coming: JoinHandle<Trail>,
 }
 
@@ -61,18 +64,19 @@ impl std::fmt::Display for Tally {
 
 impl Load {
     pub(crate) fn start(store: &Store) -> Self {
-        let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let coming = tokio::spawn(come(store.clone(), stop.clone(), written.clone()));
-        Self { store: store.clone(), begin: store.revision(), stop, written, coming }
+        let (stop, written, failure) = (Arc::default(), watch::Sender::new(0), Arc::default());
+        let attempt = Attempt { store: store.clone(), written: written.clone(), failure: Arc::clone(&failure) };
+        let coming = tokio::spawn(come(attempt, Arc::clone(&stop)));
+        Self { store: store.clone(), begin: store.revision(), stop, written, failure, coming }
     }
 
     /// Waits until so many more creates were acknowledged.
     pub(crate) async fn more(&self, creates: u64) {
-        let goal = self.written.load(Ordering::SeqCst) + creates;
-        let deadline = Instant::now() + PATIENCE;
-        while self.written.load(Ordering::SeqCst) < goal {
-            assert!(Instant::now() < deadline, "no creates any more; health: {:?}", self.store.health());
-            tokio::task::yield_now().await;
+        let goal = *self.written.borrow() + creates;
+        let mut written = self.written.subscribe();
+        if tokio::time::timeout(PATIENCE, written.wait_for(|&written| written >= goal)).await.is_err() {
+            let (health, failure) = (self.store.health(), self.failure.lock().unwrap());
+            panic!("no creates any more; health: {health:?}; the last failure: {failure:?}");
         }
     }
 
@@ -114,14 +118,14 @@ impl Load {
     }
 }
 
-async fn come(store: Store, stop: Arc<AtomicBool>, written: Arc<AtomicU64>) -> Trail {
+async fn come(attempt: Attempt, stop: Arc<AtomicBool>) -> Trail {
     let (mut trail, mut under_way) = (Trail::default(), JoinSet::new());
     let mut tick = tokio::time::interval(EVERY);
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         tick.tick().await;
         for _ in 0..BURST {
-            under_way.spawn(attempt(store.clone(), format!("load/{number}"), written.clone()));
+            under_way.spawn(attempt.clone().create(format!("load/{number}")));
             number += 1;
         }
         while let Some(done) = under_way.try_join_next() {
@@ -143,18 +147,30 @@ impl Trail {
     }
 }
 
-async fn attempt(store: Store, key: String, written: Arc<AtomicU64>) -> (String, Said, Instant) {
-    let said = match store.txn(create(&key)).await {
-        Ok(Outcome::Committed { revision, .. }) => {
-            written.fetch_add(1, Ordering::SeqCst);
-            Said::Written(revision)
-        }
-        Ok(refused @ Outcome::Refused { .. }) => panic!("{key} is new, but {refused:?}"),
-        Err(StoreError::Unavailable(_)) => Said::NotWritten,
-        Err(StoreError::Unknown(_)) => Said::Perhaps,
-        Err(error) => panic!("{error}"),
-    };
-    (key, said, Instant::now())
+/// What a create is made with and counted by.
+#[derive(Clone)]
+struct Attempt {
+    store: Store,
+    written: watch::Sender<u64>,
+    failure: Arc<Mutex<String>>,
+}
+
+impl Attempt {
+    async fn create(self, key: String) -> (String, Said, Instant) {
+        let said = match self.store.txn(create(&key)).await {
+            Ok(Outcome::Committed { revision, .. }) => {
+                self.written.send_modify(|written| *written += 1);
+                Said::Written(revision)
+            }
+            Ok(refused @ Outcome::Refused { .. }) => panic!("{key} is new, but {refused:?}"),
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                *self.failure.lock().unwrap() = error.to_string();
+                if matches!(error, StoreError::Unknown(_)) { Said::Perhaps } else { Said::NotWritten }
+            }
+            Err(error) => panic!("{error}"),
+        };
+        (key, said, Instant::now())
+    }
 }
 
 /// A transaction that makes a new object.

@@ -8,7 +8,8 @@
 mod generate;
 mod golang;
 mod json;
-#[cfg(all(test, feature = "patch-judge"))]
+#[cfg(test)]
+#[cfg(feature = "patch-judge")]
 mod judged;
 mod merge;
 mod order;
