@@ -3,11 +3,9 @@
 //! The server's machinery reads these declarations and knows no kind by name; a new kind is a file in `kinds/` with one
 //! of these in it.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use crate::field::Errors;
 use crate::object::Object;
+use crate::row::Cell;
 
 /// Whether objects of a kind live in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +85,6 @@ impl Column {
         Self { name, ty: "string", format: "", description, priority: 1 }
     }
 }
-
-/// A cell of a row: text or a number.
-pub type Cell = Value;
 
 /// A field that a field selector may name, and its value in an object.
 #[derive(Clone, Copy, Debug)]
@@ -175,8 +170,8 @@ pub struct Kind {
     pub selectable: &'static [Selectable],
     /// Its printer columns.
     pub columns: &'static [Column],
-    /// The cells of an object, one for each column, at a time.
-    pub row: fn(&Object, Timestamp) -> Vec<Cell>,
+    /// The cells of an object, one for each column.
+    pub row: fn(&Object) -> Vec<Cell>,
 }
 
 impl Kind {
@@ -213,7 +208,7 @@ impl Kind {
         deprecation: "",
         selectable: &[],
         columns: &[Column::NAME, Column::AGE],
-        row: |object, now| vec![Value::from(object.name()), crate::printing::age(object, now)],
+        row: |object| vec![object.name().into(), crate::printing::age(object)],
     };
 
     /// `group/version`, or the version alone in the core group.

@@ -13,9 +13,11 @@ pub mod openapi;
 pub mod printing;
 mod quantity;
 mod reading;
+pub mod row;
 pub mod schema;
 pub mod selector;
 
 pub use field::{Error as FieldError, Errors, Path};
-pub use kind::{Cell, Column, Kind, Scope};
+pub use kind::{Column, Kind, Scope};
 pub use object::Object;
+pub use row::{Cell, Row};

@@ -2,10 +2,10 @@
 //!
 //! Knows no kind; which cells a kind has is its own affair.
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::object::Object;
+use crate::row::Cell;
 
 /// What stands where there is nothing to show.
 pub const NONE: &str = "<none>";
@@ -14,16 +14,8 @@ pub const NONE: &str = "<none>";
 pub const UNKNOWN: &str = "<unknown>";
 
 /// How long ago an object was created.
-pub fn age(object: &Object, now: Timestamp) -> Value {
-    Value::from(since(object.text(&["metadata", "creationTimestamp"]), now))
-}
-
-/// How long ago a time was, as text; the time is text as well.
-pub fn since(time: &str, now: Timestamp) -> String {
-    match time.parse::<Timestamp>() {
-        Ok(time) => duration((now.as_microsecond() - time.as_microsecond()) / 1_000_000),
-        Err(_) => UNKNOWN.to_owned(),
-    }
+pub fn age(object: &Object) -> Cell {
+    Cell::since(object.text(&["metadata", "creationTimestamp"]))
 }
 
 /// A number of seconds, in the two largest units that matter.
@@ -113,11 +105,11 @@ mod tests {
 
     #[test]
     fn an_object_without_a_creation_time_is_of_unknown_age() {
-        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
         let mut object = Object::default();
-        assert_eq!(age(&object, now), json!("<unknown>"));
+        assert_eq!(age(&object).shown(now), "<unknown>");
         object.set(&["metadata", "creationTimestamp"], json!("2026-01-01T00:00:00Z"));
-        assert_eq!(age(&object, now), json!("60s"));
+        assert_eq!(age(&object).shown(now), "60s");
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub(super) fn with(mut value: Value, pointer: &str, new: impl Into<Value>) -> Va
 
 /// The row of an object as text, cells joined by `|`.
 pub(super) fn row(kind: &Kind, object: Value, now: &str) -> String {
-    let cells = (kind.row)(&Object::from_value(object).unwrap(), now.parse().unwrap());
-    cells.iter().map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)).collect::<Vec<_>>().join("|")
+    let now = now.parse().unwrap();
+    let cells = (kind.row)(&Object::from_value(object).unwrap());
+    cells.iter().map(|cell| cell.shown(now)).collect::<Vec<_>>().join("|")
 }

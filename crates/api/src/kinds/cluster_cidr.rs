@@ -30,14 +30,14 @@ pub(super) static KIND: Kind = Kind {
         Column { ty: "date", ..Column::AGE },
         Column::wide("NodeSelector", "Which nodes it is for"),
     ],
-    row: |object, now| {
+    row: |object| {
         let spec = part(object, "spec");
         vec![
             object.name().into(),
             number(spec, "perNodeHostBits").unwrap_or(0).to_string().into(),
             printing::or_none(text(spec, "ipv4")).into(),
             printing::or_none(text(spec, "ipv6")).into(),
-            printing::age(object, now),
+            printing::age(object),
             printing::or_none(&node_selector::shown(spec.get("nodeSelector").unwrap_or(&Value::Null))).into(),
         ]
     },

@@ -17,9 +17,9 @@ pub(super) static KIND: Kind = Kind {
     validate,
     validate_update,
     columns: &[Column::NAME, Column::text("Data", "How many keys it has"), Column::AGE],
-    row: |object, now| {
+    row: |object| {
         let count = map(object, "data").map_or(0, Map::len) + map(object, "binaryData").map_or(0, Map::len);
-        vec![object.name().into(), count.into(), printing::age(object, now)]
+        vec![object.name().into(), count.into(), printing::age(object)]
     },
     ..Kind::BASE
 };

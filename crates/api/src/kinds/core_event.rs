@@ -1,13 +1,13 @@
 //! Events of the core group: what happened to an object, as it is stored and as most clients read it.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::field::{Errors, Path};
-use crate::kind::{Cell, Column, Kind, Selectable, Stored};
+use crate::kind::{Column, Kind, Selectable, Stored};
 use crate::object::Object;
 use crate::reading::{number, part, text};
-use crate::{meta, names, printing};
+use crate::row::Cell;
+use crate::{meta, names};
 
 pub(super) static KIND: Kind = Kind {
     kind: "Event",
@@ -96,7 +96,7 @@ fn source(object: &Object) -> &str {
     }
 }
 
-pub(super) fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
+pub(super) fn row(object: &Object) -> Vec<Cell> {
     let either = |first: &str, second: &str| {
         let first = object.text(&[first]);
         if first.is_empty() { object.text(&[second]).to_owned() } else { first.to_owned() }
@@ -121,14 +121,14 @@ pub(super) fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
     };
     let source = if host.is_empty() { source(object).to_owned() } else { format!("{}, {host}", source(object)) };
     vec![
-        printing::since(&last, now).into(),
+        Cell::since(&last),
         object.text(&["type"]).into(),
         object.text(&["reason"]).into(),
         target.into(),
         text(involved, "fieldPath").into(),
         source.into(),
         object.text(&["message"]).trim().into(),
-        printing::since(&first, now).into(),
+        Cell::since(&first),
         count.into(),
         object.name().into(),
     ]

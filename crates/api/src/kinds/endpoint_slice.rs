@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::endpoints::PROTOCOLS;
 use crate::field::{Errors, Path};
-use crate::kind::{Cell, Column, Kind, Stored};
+use crate::kind::{Column, Kind, Stored};
 use crate::object::Object;
 use crate::reading::{each_mut, fill, items, number, text, texts};
+use crate::row::Cell;
 use crate::{meta, names, printing};
 
 pub(super) static KIND: Kind = Kind {
@@ -207,7 +207,7 @@ fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     warnings
 }
 
-fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
+fn row(object: &Object) -> Vec<Cell> {
     let ports: Vec<_> = list(object, "ports")
         .iter()
         .map(|port| match (number(port, "port"), port.get("name").and_then(Value::as_str)) {
@@ -223,7 +223,7 @@ fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
         object.text(&["addressType"]).into(),
         listed(&ports).into(),
         listed(&addresses).into(),
-        printing::age(object, now),
+        printing::age(object),
     ]
 }
 

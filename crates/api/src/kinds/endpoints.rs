@@ -1,12 +1,12 @@
 //! Endpoints: the older form of `EndpointSlice`s, one object for each Service.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::field::{Errors, Path};
-use crate::kind::{Cell, Column, Kind, Stored};
+use crate::kind::{Column, Kind, Stored};
 use crate::object::Object;
 use crate::reading::{each_mut, fill_text, items, number, text};
+use crate::row::Cell;
 use crate::{meta, names, printing};
 
 pub(super) static KIND: Kind = Kind {
@@ -114,7 +114,7 @@ fn warnings(object: &Object, _old: Option<&Object>) -> Vec<String> {
     warnings
 }
 
-fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
+fn row(object: &Object) -> Vec<Cell> {
     let mut all = Vec::new();
     for subset in subsets(object) {
         let addresses = || items(subset, "addresses").iter().map(|address| text(address, "ip"));
@@ -129,7 +129,7 @@ fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
         }
     }
     let cell = if subsets(object).is_empty() { printing::NONE.to_owned() } else { printing::first_three(&all) };
-    vec![object.name().into(), cell.into(), printing::age(object, now)]
+    vec![object.name().into(), cell.into(), printing::age(object)]
 }
 
 #[cfg(test)]

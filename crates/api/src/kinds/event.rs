@@ -34,7 +34,7 @@ pub(super) static KIND: Kind = Kind {
         Selectable { label: "type", value: |object| object.text(&["type"]).to_owned() },
     ],
     columns: core_event::COLUMNS,
-    row: |object, now| core_event::row(&to_stored(object.clone()), now),
+    row: |object| core_event::row(&to_stored(object.clone())),
     ..Kind::BASE
 };
 

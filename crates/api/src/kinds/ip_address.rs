@@ -1,11 +1,11 @@
 //! `IPAddress`es: who was given which address. The name of one is the address itself.
 
 use crate::field::{Errors, Path};
-use crate::kind::{Cell, Column, Kind, Naming, Scope, Stored};
+use crate::kind::{Column, Kind, Naming, Scope, Stored};
 use crate::object::Object;
 use crate::reading::{shown, text};
+use crate::row::Cell;
 use crate::{meta, names, printing};
-use jiff::Timestamp;
 
 pub(super) static KIND: Kind = Kind {
     group: "networking.k8s.io",
@@ -62,7 +62,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
     }
 }
 
-fn row(object: &Object, _now: Timestamp) -> Vec<Cell> {
+fn row(object: &Object) -> Vec<Cell> {
     let parent = match object.at(&["spec", "parentRef"]) {
         Some(parent) if parent.is_object() => {
             let (resource, group) = (text(parent, "resource"), text(parent, "group"));

@@ -26,9 +26,7 @@ pub(super) static KIND: Kind = Kind {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     columns: &[Column::NAME, Column::text("Holder", "Who holds it"), Column::AGE],
-    row: |object, now| {
-        vec![object.name().into(), object.text(&["spec", "holderIdentity"]).into(), printing::age(object, now)]
-    },
+    row: |object| vec![object.name().into(), object.text(&["spec", "holderIdentity"]).into(), printing::age(object)],
     ..Kind::BASE
 };
 

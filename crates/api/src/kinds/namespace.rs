@@ -31,7 +31,7 @@ pub(super) static KIND: Kind = Kind {
     validate_status,
     selectable: &[Selectable { label: "status.phase", value: |object| object.text(&["status", "phase"]).to_owned() }],
     columns: &[Column::NAME, Column::text("Status", "Whether it is active or being emptied"), Column::AGE],
-    row: |object, now| vec![object.name().into(), object.text(&["status", "phase"]).into(), printing::age(object, now)],
+    row: |object| vec![object.name().into(), object.text(&["status", "phase"]).into(), printing::age(object)],
     ..Kind::BASE
 };
 

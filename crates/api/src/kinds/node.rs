@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use space::Cidr;
 
 use crate::field::{Errors, Path};
-use crate::kind::{Cell, Column, Kind, Scope, Selectable, Stored, Subresource};
+use crate::kind::{Column, Kind, Scope, Selectable, Stored, Subresource};
 use crate::object::Object;
 use crate::quantity::Amount;
 use crate::reading::{child_mut, fill, flag, items, part, shown, text, texts};
+use crate::row::Cell;
 use crate::{meta, names, printing};
 
 /// The taint that keeps pods off a node until it is ready.
@@ -217,7 +217,7 @@ fn warnings(object: &Object, _old: Option<&Object>) -> Vec<String> {
     warnings
 }
 
-fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
+fn row(object: &Object) -> Vec<Cell> {
     let (spec, status) = (part(object, "spec"), part(object, "status"));
     let info = status.get("nodeInfo").unwrap_or(&Value::Null);
     let ready = items(status, "conditions").iter().rev().find(|condition| text(condition, "type") == "Ready");
@@ -247,7 +247,7 @@ fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
         object.name().into(),
         state.into(),
         printing::list(roles(object).iter().map(String::as_str)).into(),
-        printing::age(object, now),
+        printing::age(object),
         text(info, "kubeletVersion").into(),
         address("InternalIP").into(),
         address("ExternalIP").into(),

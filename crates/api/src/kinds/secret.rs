@@ -27,9 +27,9 @@ pub(super) static KIND: Kind = Kind {
         Column::text("Data", "How many keys it has"),
         Column::AGE,
     ],
-    row: |object, now| {
+    row: |object| {
         let count = data(object).map_or(0, Map::len);
-        vec![object.name().into(), object.text(&["type"]).into(), count.into(), printing::age(object, now)]
+        vec![object.name().into(), object.text(&["type"]).into(), count.into(), printing::age(object)]
     },
     ..Kind::BASE
 };

@@ -25,7 +25,7 @@ pub(super) static KIND: Kind = Kind {
     validate,
     validate_update,
     columns: &[Column::NAME, Column::text("CIDRs", "Its ranges, one for each family"), Column::AGE],
-    row: |object, now| vec![object.name().into(), cidrs(object).join(",").into(), printing::age(object, now)],
+    row: |object| vec![object.name().into(), cidrs(object).join(",").into(), printing::age(object)],
     ..Kind::BASE
 };
 

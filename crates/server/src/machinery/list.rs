@@ -17,6 +17,7 @@ use store::{Entry, Range, RangeError, Revision, Store};
 
 use super::catalog::Resource;
 use super::document;
+use super::facts::Facts;
 use super::failure::Failure;
 use super::negotiate::{Form, Wanted};
 use super::query::Query;
@@ -299,7 +300,8 @@ pub(crate) fn show_one(
             let mut out = BytesMut::with_capacity(2048);
             let revision = show::read(resource, value)?.resource_version().to_owned();
             put_head(resource, wanted.form, &json!({"resourceVersion": revision}), &mut out);
-            show::put_row(resource, value, include, Timestamp::now(), version, &mut out)?;
+            let row = show::row(resource, value)?;
+            show::put_row(resource, &row, value, include, Timestamp::now(), version, &mut out)?;
             out.put_slice(b"]}");
             out.freeze()
         }
@@ -388,7 +390,9 @@ impl Listing {
                 Form::Object => show::put_item(self.resource, &entry.value, &mut out)?,
                 Form::Partial(version) => show::put_partial(&entry.value, version, &mut out)?,
                 Form::Table(version) => {
-                    show::put_row(self.resource, &entry.value, self.include, self.now, version, &mut out)?;
+                    let facts = Facts::of(&entry);
+                    let row = facts.row(self.resource, &entry.value)?;
+                    show::put_row(self.resource, &row, &entry.value, self.include, self.now, version, &mut out)?;
                 }
             }
         }

@@ -1,42 +1,14 @@
 //! Which objects of a resource a request is about: a namespace, a name, selectors.
 
-use std::sync::Arc;
-
 use api::selector::{FieldSelector, LabelSelector};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::{Map, Value};
 use store::Entry;
 
 use super::catalog::Resource;
+use super::facts::Facts;
 use super::failure::Failure;
 use super::path::Target;
 use super::query::Query;
 use super::show;
-
-/// What the machinery looks at most in the metadata of an entry, kept with it once it was read.
-#[derive(Default, Deserialize)]
-pub(crate) struct Facts {
-    #[serde(default)]
-    labels: Map<String, Value>,
-    #[serde(rename = "deletionTimestamp")]
-    deletion: Option<IgnoredAny>,
-}
-
-impl Facts {
-    /// The facts of an entry.
-    pub(crate) fn of(entry: &Entry) -> Arc<Self> {
-        entry.memo(|entry| {
-            let metadata = show::metadata(&entry.value).unwrap_or_default();
-            serde_json::from_slice(metadata).unwrap_or_default()
-        })
-    }
-
-    /// Whether it is being deleted.
-    pub(crate) fn is_terminating(&self) -> bool {
-        self.deletion.is_some()
-    }
-}
 
 /// What a list, a watch or a collective delete is about.
 #[derive(Clone, Debug)]
@@ -80,7 +52,7 @@ impl Selection {
 
     /// Whether it is about that object.
     pub(crate) fn chooses(&self, resource: &Resource, entry: &Entry) -> bool {
-        (self.labels.is_empty() || self.labels.matches(Some(&Facts::of(entry).labels)))
+        (self.labels.is_empty() || self.labels.matches(Some(Facts::of(entry).labels())))
             && (!self.looks_at_fields
                 || show::read(resource, &entry.value).is_ok_and(|object| self.fields.matches(&object)))
     }

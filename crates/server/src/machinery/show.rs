@@ -3,7 +3,7 @@
 //! An object that is served as it is stored is never parsed: its bytes are copied. A view that differs only in
 //! `apiVersion` gets another front; everything else is read and written anew.
 
-use api::Object;
+use api::{Object, Row};
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -137,18 +137,23 @@ pub(crate) fn columns(resource: &Resource) -> Value {
     resource.kind.columns.iter().map(column).collect()
 }
 
-/// Appends the row of an object.
+/// The row of an object, but for its ages.
+pub(crate) fn row(resource: &Resource, value: &[u8]) -> Result<Row, Failure> {
+    Ok(Row::new(&(resource.kind.row)(&read(resource, value)?)))
+}
+
+/// Appends an object of a table: its row at a time, and what comes with it.
 pub(crate) fn put_row(
     resource: &Resource,
+    row: &Row,
     value: &Bytes,
     include: Include,
     now: Timestamp,
     version: &str,
     out: &mut BytesMut,
 ) -> Result<(), Failure> {
-    let object = read(resource, value)?;
     out.put_slice(b"{\"cells\":");
-    put_value(out, &Value::Array((resource.kind.row)(&object, now)));
+    row.put(now, |piece| out.put_slice(piece));
     match include {
         Include::None => out.put_slice(b",\"object\":null"),
         Include::Metadata => {

@@ -333,7 +333,8 @@ impl Streaming {
             self.headed = true;
         }
         out.put_slice(b",\"rows\":[");
-        show::put_row(self.resource, value, self.include, Timestamp::now(), version, out)?;
+        let row = show::row(self.resource, value)?;
+        show::put_row(self.resource, &row, value, self.include, Timestamp::now(), version, out)?;
         out.put_slice(b"]}");
         Ok(())
     }

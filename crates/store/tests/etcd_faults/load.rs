@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use store::{Compare, Event, Outcome, Range, Revision, Store, StoreError, Txn, What, Write};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::MissedTickBehavior;
 
 /// How long the judge waits for something that must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +24,9 @@ enum Said {
 /// How often creates come, whatever became of those before.
 const EVERY: Duration = Duration::from_millis(10);
 /// How many come at once.
-const BURST: u64 = 4;
+const BURST: usize = 2;
+/// How many may be under way: none come while there are more, or a slow etcd would have ever more to do.
+const UNDER_WAY: usize = 1000;
 
 /// Creates that keep coming until they are told to stop. They do not wait for each other, so that a few which hang do not
 /// hide whether new ones get through.
@@ -121,10 +124,11 @@ impl Load {
 async fn come(attempt: Attempt, stop: Arc<AtomicBool>) -> Trail {
     let (mut trail, mut under_way) = (Trail::default(), JoinSet::new());
     let mut tick = tokio::time::interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         tick.tick().await;
-        for _ in 0..BURST {
+        for _ in 0..BURST.min(UNDER_WAY - under_way.len()) {
             under_way.spawn(attempt.clone().create(format!("load/{number}")));
             number += 1;
         }

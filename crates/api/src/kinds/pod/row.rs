@@ -1,12 +1,11 @@
 //! The row of a pod: what it is doing, put together from the states of its containers.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::kind::Cell;
 use crate::object::Object;
 use crate::printing;
 use crate::reading::{flag, items, number, part, text};
+use crate::row::Cell;
 
 /// What is gathered while looking through the containers.
 struct Summary {
@@ -17,22 +16,25 @@ struct Summary {
     last_restart: String,
 }
 
-pub(super) fn row(pod: &Object, now: Timestamp) -> Vec<Cell> {
+pub(super) fn row(pod: &Object) -> Vec<Cell> {
     let (spec, status) = (part(pod, "spec"), part(pod, "status"));
     let init = items(spec, "initContainers");
     let total = items(spec, "containers").len() + init.iter().filter(|container| is_sidecar(container)).count();
     let summary = summarize(pod);
-    let mut restarts = summary.restarts.to_string();
-    if summary.restarts != 0 && !summary.last_restart.is_empty() {
-        restarts = format!("{restarts} ({} ago)", printing::since(&summary.last_restart, now));
-    }
+    let restarts = summary.restarts.to_string();
+    let restarts = match summary.last_restart.as_str() {
+        last if summary.restarts != 0 && !last.is_empty() => {
+            Cell::since_within(&format!("{restarts} ("), last, " ago)")
+        }
+        _ => restarts.into(),
+    };
     let ip = items(status, "podIPs").first().map_or("", |ip| text(ip, "ip"));
     vec![
         pod.name().into(),
         format!("{}/{total}", summary.ready).into(),
         summary.reason.into(),
-        restarts.into(),
-        printing::age(pod, now),
+        restarts,
+        printing::age(pod),
         printing::or_none(ip).into(),
         printing::or_none(text(spec, "nodeName")).into(),
         printing::or_none(text(status, "nominatedNodeName")).into(),

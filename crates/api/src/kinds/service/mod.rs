@@ -10,12 +10,12 @@ pub(super) use rules::validate_port_or_name;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::kind::{Cell, Column, Kind, Selectable, Stored, Subresource};
+use crate::kind::{Column, Kind, Selectable, Stored, Subresource};
 use crate::object::Object;
 use crate::reading::{child_mut, each_mut, fill, fill_text, items, number, part, text, texts};
+use crate::row::Cell;
 use crate::{names, printing};
 
 pub(super) static KIND: Kind = Kind {
@@ -180,7 +180,7 @@ fn warnings(object: &Object, _old: Option<&Object>) -> Vec<String> {
     warnings
 }
 
-fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
+fn row(object: &Object) -> Vec<Cell> {
     let spec = part(object, "spec");
     let ports: Vec<_> = items(spec, "ports")
         .iter()
@@ -198,7 +198,7 @@ fn row(object: &Object, now: Timestamp) -> Vec<Cell> {
         texts(spec, "clusterIPs").next().unwrap_or(printing::NONE).into(),
         external(object).into(),
         printing::or_none(&ports.join(",")).into(),
-        printing::age(object, now),
+        printing::age(object),
         printing::labels(spec.get("selector").and_then(Value::as_object)).into(),
     ]
 }
