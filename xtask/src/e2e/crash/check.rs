@@ -22,6 +22,7 @@ pub(super) struct Counts {
     pub(super) events: usize,
     pub(super) bookmarks: usize,
     pub(super) resumed: usize,
+    pub(super) ended: usize,
 }
 
 /// Checks every promise; what was looked at, or what is wrong.
@@ -40,7 +41,7 @@ pub(super) fn check(history: &History) -> Result<Counts, Vec<String>> {
     wrongs.extend(few(nothing_acknowledged_is_lost(&history.writes, &explained)));
     wrongs.extend(few(nothing_refused_happened(&history.writes, &explained)));
     wrongs.extend(few(revisions_go_forward(&history.writes)));
-    wrongs.extend(few(reads_are_not_stale(&history.looks, &history.writes, &chains)));
+    wrongs.extend(few(reads_are_not_stale(history, &explained, &chains)));
     wrongs.extend(few(the_end_is_what_was_watched(&history.end, &chains)));
     if wrongs.is_empty() { Ok(counts(history, &explained)) } else { Err(wrongs) }
 }
@@ -197,10 +198,15 @@ fn revisions_go_forward(writes: &[Write]) -> Vec<String> {
 }
 
 /// A read shows a state that was, and none from before a write that was acknowledged when the read began.
-fn reads_are_not_stale(looks: &[Look], writes: &[Write], chains: &Chains<'_>) -> Vec<String> {
+fn reads_are_not_stale(history: &History, explained: &HashMap<Mark, Revision>, chains: &Chains<'_>) -> Vec<String> {
     let mut done: HashMap<&str, Vec<(Instant, Revision)>> = HashMap::new();
-    for write in writes {
-        if let Fate::Done(Some(revision)) = write.fate {
+    for write in &history.writes {
+        let revision = match write.fate {
+            // A deletion is acknowledged without its revision, which the watches tell.
+            Fate::Done(said) => said.or_else(|| explained.get(&write.mark).copied()),
+            Fate::Unknown | Fate::Refused(_) => None,
+        };
+        if let Some(revision) = revision {
             done.entry(&write.object).or_default().push((write.ended, revision));
         }
     }
@@ -225,12 +231,12 @@ fn reads_are_not_stale(looks: &[Look], writes: &[Write], chains: &Chains<'_>) ->
             None => {
                 let newest = newest?;
                 let chain = chains.get(object).map(Vec::as_slice).unwrap_or_default();
-                let deleted = chain.iter().any(|(change, at, _)| *change == Change::Deleted && *at > newest);
+                let deleted = chain.iter().any(|(change, at, _)| *change == Change::Deleted && *at >= newest);
                 (!deleted).then(|| format!("{object}: not found, after {newest} was acknowledged, and never deleted"))
             }
         }
     };
-    looks.iter().filter_map(wrong).collect()
+    history.looks.iter().filter_map(wrong).collect()
 }
 
 /// Whoever followed the watch has at the end what the list has.
@@ -269,6 +275,7 @@ fn counts(history: &History, explained: &HashMap<Mark, Revision>) -> Counts {
     }
     for watched in &history.watchers {
         counts.resumed += watched.resumed;
+        counts.ended += watched.ended;
         counts.events += watched.seen.iter().filter(|seen| matches!(seen, Seen::Event { .. })).count();
         counts.bookmarks += watched.seen.iter().filter(|seen| matches!(seen, Seen::Bookmark(_))).count();
     }

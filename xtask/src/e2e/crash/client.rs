@@ -17,8 +17,18 @@ use serde_json::Value;
 /// A server that says nothing for this long is taken for gone; then it is asked again.
 const SILENCE: Duration = Duration::from_secs(20);
 
+/// Whose server it is, for what its answers promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// Ours: what it answers with 503 was definitely not done.
+    Ours,
+    /// The control: a failure of its own leaves open what was done.
+    Control,
+}
+
 /// Where to go, and as whom.
 pub(super) struct Target {
+    promise: Promise,
     address: String,
     token: String,
     tls: Arc<ClientConfig>,
@@ -45,7 +55,7 @@ type Connection = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Target {
     /// A server at `address` (`HOST:PORT`), known by the certificates in a file, and a token for it.
-    pub(super) fn new(address: &str, authority: &Path, token: String) -> Result<Self> {
+    pub(super) fn new(promise: Promise, address: &str, authority: &Path, token: String) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         let certificates = CertificateDer::pem_file_iter(authority);
         for certificate in certificates.with_context(|| format!("no certificates in {}", authority.display()))? {
@@ -55,7 +65,7 @@ impl Target {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ok(Self { address: address.to_owned(), token, tls: Arc::new(tls) })
+        Ok(Self { promise, address: address.to_owned(), token, tls: Arc::new(tls) })
     }
 
     fn connect(&self) -> io::Result<Connection> {
@@ -86,6 +96,10 @@ impl Target {
 impl Client {
     pub(super) fn new(target: &Arc<Target>) -> Self {
         Self { target: Arc::clone(target), connection: None }
+    }
+
+    pub(super) fn promise(&self) -> Promise {
+        self.target.promise
     }
 
     /// Sends a request and waits for the answer.

@@ -44,6 +44,12 @@ pub(super) fn load(progress: &Progress, random: &mut Seeded) -> Result<()> {
     Ok(())
 }
 
+/// Waits until a watch has come to its end in order, counted from now.
+pub(super) fn calm(progress: &Progress) -> Result<()> {
+    let ended = progress.ended();
+    until("a watch to end in order", || progress.ended() > ended)
+}
+
 /// Our server, which can be killed and started again where it was.
 pub(super) struct Restarting {
     binary: PathBuf,

@@ -80,6 +80,8 @@ pub(super) enum Seen {
 pub(super) struct Watched {
     pub(super) seen: Vec<Seen>,
     pub(super) resumed: usize,
+    /// How often that was because the server had ended the watch in order.
+    pub(super) ended: usize,
     /// Why it could not go on, if it could not.
     pub(super) broken: Option<String>,
 }

@@ -20,9 +20,9 @@ use testkit::choices::Seeded;
 use testkit::real::{Cadastre, Etcd, EtcdCluster};
 
 use self::check::Counts;
-use self::client::{Client, Target};
+use self::client::{Client, Promise, Target};
 use self::faults::{Restarting, SmallDisk};
-use self::history::History;
+use self::history::{History, Watched};
 use self::traffic::{Load, Progress, Traffic};
 use super::report::{Outcome, Report};
 use super::servers::Servers;
@@ -35,6 +35,8 @@ const HEAVY: Load = Load { ballast: 8_000, ..LOAD };
 /// Enough for the store to live on between faults, and little enough to be filled at once.
 const DISK_MIB: u32 = 192;
 const ETCD_MEMBERS: usize = 3;
+/// In how many rounds the fault waits once until a watch has ended in order: faults come faster than that.
+const CALM_EVERY: u32 = 5;
 
 /// Which fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,6 +113,7 @@ impl Stage<'_> {
         }
         let data = self.folder.join("data");
         let mut server = Restarting::start(self.servers.cadastre()?, &data, &flags)?;
+        self.no_second(&data, &flags)?;
         let mut slowest = Duration::ZERO;
         let told = self.under(LOAD, &ours(server.server()?, &data)?, |progress, random| {
             faults::load(progress, random)?;
@@ -160,7 +163,7 @@ impl Stage<'_> {
         let told = if place == Place::Control {
             let server = self.servers.control(&urls, self.folder)?;
             let address = server.url().trim_start_matches("https://");
-            let target = Arc::new(Target::new(address, server.ca(), server.token().to_owned())?);
+            let target = Arc::new(Target::new(Promise::Control, address, server.ca(), server.token().to_owned())?);
             self.leaders(&mut cluster, &target)?
         } else {
             let server = Restarting::start(self.servers.cadastre()?, &data, &[format!("--etcd-servers={urls}")])?;
@@ -188,8 +191,10 @@ impl Stage<'_> {
         let traffic = Traffic::start(target, load, self.seed)?;
         let mut random = Seeded::new(self.seed);
         let progress = Arc::clone(&traffic.progress);
-        let struck = (1..=self.rounds)
-            .try_for_each(|round| strike(&progress, &mut random).with_context(|| format!("round {round}")));
+        let struck = (0..self.rounds).try_for_each(|round| {
+            let calm = if round % CALM_EVERY == 0 { faults::calm(&progress) } else { Ok(()) };
+            calm.and_then(|()| strike(&progress, &mut random)).with_context(|| format!("round {}", round + 1))
+        });
         let history = traffic.finish();
         struck?;
         let history = history?;
@@ -200,6 +205,16 @@ impl Stage<'_> {
                 fs::write(&path, written(&history)).with_context(|| format!("could not write {}", path.display()))?;
                 bail!("{}\nthe whole history is in {}", wrongs.join("\n"), path.display());
             }
+        }
+    }
+
+    /// One server has a data directory, wherever it keeps its objects.
+    fn no_second(&self, data: &Path, flags: &[String]) -> Result<()> {
+        let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+        match Cadastre::start(self.servers.cadastre()?, data, &flags) {
+            Ok(_) => bail!("a second server was started on the same data directory"),
+            Err(why) if why.to_string().contains("in use") => Ok(()),
+            Err(why) => Err(why).context("a second server ended for another reason"),
         }
     }
 
@@ -217,15 +232,15 @@ impl Stage<'_> {
 
 /// How to reach our server.
 fn ours(server: &Cadastre, data: &Path) -> Result<Arc<Target>> {
-    Ok(Arc::new(Target::new(server.address(), &data.join("pki/ca.crt"), server.token()?)?))
+    Ok(Arc::new(Target::new(Promise::Ours, server.address(), &data.join("pki/ca.crt"), server.token()?)?))
 }
 
 fn told(rounds: u32, counts: &Counts) -> String {
-    let Counts { acknowledged, unknown, unknown_and_done, refused, looks, events, bookmarks, resumed } = counts;
+    let Counts { acknowledged, unknown, unknown_and_done, refused, looks, events, bookmarks, resumed, ended } = counts;
     format!(
         "{rounds} faults, {acknowledged} writes acknowledged and none lost, {unknown} with unknown end ({unknown_and_done} \
          of them done), {refused} refused, {looks} reads, {events} events and {bookmarks} bookmarks checked, {resumed} \
-         watches resumed"
+         watches resumed, {ended} of them after an end in order"
     )
 }
 
@@ -239,7 +254,8 @@ fn written(history: &History) -> String {
         let _ = writeln!(text, "{look:?}");
     }
     for (number, watched) in history.watchers.iter().enumerate() {
-        let _ = writeln!(text, "watcher {number}: resumed {} times, {:?}", watched.resumed, watched.broken);
+        let Watched { resumed, ended, broken, .. } = watched;
+        let _ = writeln!(text, "watcher {number}: resumed {resumed} times, {ended} after an end in order, {broken:?}");
         for seen in &watched.seen {
             let _ = writeln!(text, "{seen:?}");
         }

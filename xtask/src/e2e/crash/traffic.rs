@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
 
-use super::client::{Client, Reply, Target};
+use super::client::{Client, Promise, Reply, Target};
 use super::history::{Act, Change, Fate, History, Listed, Look, Mark, Revision, Seen, State, Watched, Write};
 
 const NAMESPACE: &str = "crash";
@@ -19,6 +19,9 @@ const PATH: &str = "/api/v1/namespaces/crash/configmaps";
 const LAST: &str = "the-end";
 /// How long everybody may take to come to an end.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How many seconds watchers ask to watch, one after the other: the whole run, and so short that there are bookmarks, which a
+/// server says two seconds before the end, and ends in order.
+const WATCH_SECONDS: [u32; 3] = [600, 1, 3];
 /// How long a client waits before it looks again for a server that is not there.
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
@@ -38,6 +41,7 @@ pub(super) struct Progress {
     acknowledged: AtomicU64,
     failures: AtomicU64,
     failure: Mutex<Option<(u16, Value)>>,
+    ended: AtomicU64,
     writers_end: AtomicBool,
     watchers_end: AtomicBool,
 }
@@ -56,6 +60,11 @@ impl Progress {
     /// The status and the body of the latest of them.
     pub(super) fn failure(&self) -> Option<(u16, Value)> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Watches that the server ended in order so far.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
     }
 
     fn failed(&self, status: u16, body: Value) {
@@ -85,9 +94,9 @@ impl Traffic {
         ensure!(start.objects.is_empty(), "there is something in the new namespace");
         let progress = Arc::new(Progress::default());
         // Watchers first: every write is to be seen.
-        let watchers = (0..load.watchers).map(|_| {
+        let watchers = (0..load.watchers).zip(WATCH_SECONDS.into_iter().cycle()).map(|(_, seconds)| {
             let (target, progress) = (Arc::clone(target), Arc::clone(&progress));
-            thread::spawn(move || follow(&Client::new(&target), start.revision, &progress))
+            thread::spawn(move || follow(&Client::new(&target), start.revision, seconds, &progress))
         });
         let watchers = watchers.collect();
         let writers = (0..load.writers).map(|number| {
@@ -238,11 +247,12 @@ impl Writer {
                 Some(revision) => (Fate::Done(Some(revision)), Known::Sure(Some((revision, mark)))),
                 None => (Fate::Unknown, Known::Unsure),
             },
-            Reply::Answer(status @ 500.., body) => {
-                self.progress.failed(status, body);
-                (Fate::Unknown, Known::Unsure)
+            Reply::Answer(status, body) => {
+                if status >= 500 {
+                    self.progress.failed(status, body);
+                }
+                (refusal(self.client.promise(), status), Known::Unsure)
             }
-            Reply::Answer(status, _) => (Fate::Refused(status), Known::Unsure),
         };
         if matches!(fate, Fate::Done(_)) {
             self.progress.acknowledged.fetch_add(1, Ordering::Relaxed);
@@ -272,12 +282,22 @@ impl Writer {
     }
 }
 
-/// Follows all objects from that revision on until the last one comes, whatever happens to the server meanwhile.
-fn follow(client: &Client, from: Revision, progress: &Progress) -> Watched {
+/// What became of a write that was answered with that status.
+fn refusal(promise: Promise, status: u16) -> Fate {
+    match (promise, status) {
+        (_, ..500) | (Promise::Ours, 503) => Fate::Refused(status),
+        _ => Fate::Unknown,
+    }
+}
+
+/// Follows all objects from that revision on until the last one comes, whatever happens to the server meanwhile. Each watch
+/// is asked to last that many seconds.
+fn follow(client: &Client, from: Revision, seconds: u32, progress: &Progress) -> Watched {
     let mut watched = Watched::default();
     let mut last = from;
     while !progress.watchers_end.load(Ordering::Relaxed) {
-        let path = format!("{PATH}?watch=true&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={last}");
+        let path =
+            format!("{PATH}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={last}");
         let mut lines = match client.watch(&path) {
             Ok(Ok(lines)) => lines,
             Ok(Err((status @ 400..500, body))) if status != 429 => {
@@ -289,7 +309,16 @@ fn follow(client: &Client, from: Revision, progress: &Progress) -> Watched {
                 continue;
             }
         };
-        while let Ok(Some(event)) = lines.next() {
+        loop {
+            let event = match lines.next() {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    watched.ended += 1;
+                    progress.ended.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
+                Err(_) => break,
+            };
             match said(&event) {
                 Said::Seen(Seen::Event { object, .. }) if object == LAST => return watched,
                 Said::Seen(seen) => {
@@ -359,6 +388,16 @@ mod tests {
         assert!(matches!(said(&json!({"type": "MODIFIED", "object": object})), Said::Seen(seen) if seen == expected));
         let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}});
         assert!(matches!(said(&bookmark), Said::Seen(Seen::Bookmark(9))));
+    }
+
+    #[test]
+    fn only_our_server_promises_with_503_that_nothing_was_done() {
+        assert_eq!(refusal(Promise::Ours, 503), Fate::Refused(503));
+        assert_eq!(refusal(Promise::Control, 503), Fate::Unknown);
+        for promise in [Promise::Ours, Promise::Control] {
+            assert_eq!(refusal(promise, 409), Fate::Refused(409));
+            assert_eq!((refusal(promise, 500), refusal(promise, 504)), (Fate::Unknown, Fate::Unknown));
+        }
     }
 
     #[test]

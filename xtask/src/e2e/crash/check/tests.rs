@@ -36,7 +36,7 @@ impl Script {
     }
 
     fn end(mut self, revision: Revision, objects: &[(&str, Revision, Mark)]) -> History {
-        let watched = Watched { seen: self.events, resumed: 1, broken: None };
+        let watched = Watched { seen: self.events, resumed: 2, ended: 1, broken: None };
         self.history.watchers = vec![watched.clone(), watched];
         let objects = objects.iter().map(|(object, revision, mark)| ((*object).to_owned(), *revision, *mark)).collect();
         self.history.end = Listed { revision, objects };
@@ -66,6 +66,7 @@ fn sound() -> History {
     script.event(Change::Added, "a", 15, 8);
     script.write("b", Act::Delete, Some(13), 9, Fate::Done(None));
     script.event(Change::Deleted, "b", 16, 5);
+    script.look("b", None);
     script.events.push(Seen::Bookmark(16));
     script.end(16, &[("a", 15, 8)])
 }
@@ -90,10 +91,11 @@ fn a_sound_history_is_counted() {
         unknown: 3,
         unknown_and_done: 2,
         refused: 1,
-        looks: 3,
+        looks: 4,
         events: 14,
         bookmarks: 2,
-        resumed: 2,
+        resumed: 4,
+        ended: 2,
     };
     assert_eq!(counts, expected);
 }
@@ -180,6 +182,11 @@ fn a_stale_read_is_found() {
         history.looks.push(Look { object: "a".to_owned(), began: last, state: Some((12, 4)) });
     });
     assert!(stale.contains("a: read at 12, after Some(15) was acknowledged"), "{stale}");
+    let undead = found(|history| {
+        let last = history.writes[8].ended + Duration::from_secs(1);
+        history.looks.push(Look { object: "b".to_owned(), began: last, state: Some((13, 5)) });
+    });
+    assert!(undead.contains("b: read at 13, after Some(16) was acknowledged"), "{undead}");
     let missing = found(|history| {
         let last = history.writes[7].ended + Duration::from_secs(1);
         history.looks.push(Look { object: "a".to_owned(), began: last, state: None });
