@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{cache, process};
 
@@ -27,6 +27,16 @@ pub(crate) struct Program<'a> {
 /// The `go` command, where there is one.
 pub(crate) fn found() -> Option<PathBuf> {
     cache::tool("go")
+}
+
+/// Builds our own program `xtask/peers/NAME`, which calls the peers' code, and says where it is.
+pub(crate) fn peer(go: &Path, name: &str) -> Result<PathBuf> {
+    let folder = cache::dir()?.join("peers");
+    std::fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
+    let binary = folder.join(name);
+    let module = process::repo_root().join("xtask/peers").join(name);
+    build(go, &Program { module: &module, package: ".", flags: &[], variables: &[] }, &binary)?;
+    Ok(binary)
 }
 
 /// Builds the program into the file `output`. Go's own cache makes a second build of the same thing quick.

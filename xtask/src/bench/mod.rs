@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: our code and the peers' on the same work in one run, held against the targets of an issue.
+//! `cargo xtask bench NAME`: our code and the peers' on the same work in one run, held against targets.
 //!
 //! The machine is shared and noisy, so absolute figures mean little from one hour to the next. Therefore the peers run
 //! between rounds of ours, and most targets are ratios. A benchmark is one module that makes rows; how they are printed

@@ -3,14 +3,14 @@
 //! Nothing here is needed to build or test Cadastre. Without Go, or when a program does not build or fails, that is a
 //! reason for the table to say, never an error and never a target met.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::measure::Measured;
-use crate::{cache, go, process};
+use crate::{go, process};
 
 /// A program that is built and can be run.
 pub(super) struct Peers {
@@ -33,7 +33,8 @@ impl Peers {
     pub(super) fn build(name: &str) -> Result<Self, String> {
         let missing = || format!("peer not measured: Go is not installed (need {} or newer on PATH)", go::VERSION);
         let go = go::found().ok_or_else(missing)?;
-        built(&go, name).map_err(|error| format!("peer not measured: {error:#}"))
+        let binary = go::peer(&go, name).map_err(|error| format!("peer not measured: {error:#}"))?;
+        Ok(Self { binary })
     }
 
     /// Runs one work: each peer's name with its figures.
@@ -41,16 +42,6 @@ impl Peers {
         let printed = process::output(Command::new(&self.binary).args(["--work", work]));
         printed.and_then(|printed| parsed(work, &printed)).map_err(|error| format!("peer not measured: {error:#}"))
     }
-}
-
-fn built(go: &Path, name: &str) -> Result<Peers> {
-    let folder = cache::dir()?.join("peers");
-    std::fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
-    let binary = folder.join(name);
-    let module = process::repo_root().join("xtask/peers").join(name);
-    let program = go::Program { module: &module, package: ".", flags: &[], variables: &[] };
-    go::build(go, &program, &binary)?;
-    Ok(Peers { binary })
 }
 
 fn parsed(work: &str, printed: &str) -> Result<Vec<(String, Measured)>> {

@@ -1,4 +1,4 @@
-//! One row per line of an issue's table: what ours costs, what the peer costs, and whether the target is met.
+//! One row for each thing that is measured: what ours costs, what the peer costs, and whether the target is met.
 //!
 //! Knows nothing of how the figures came about. A figure that is missing never meets a target.
 

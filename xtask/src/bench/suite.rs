@@ -24,7 +24,7 @@ pub(super) struct Work {
     pub(super) ours: Ours,
 }
 
-/// One row of the table, before it has figures.
+/// One row of the table, before it has figures.
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) what: &'static str,

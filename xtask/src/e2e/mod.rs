@@ -4,18 +4,21 @@
 //! A suite is one module that knows on which servers it makes sense. The control tells whether a suite is a fair judge: what
 //! it asks of ours, the real one must do too. What each case did stays in `target/e2e/SUITE/SERVER`.
 
+mod cargo_tests;
 mod crash;
 mod kubectl;
+mod patch;
 mod report;
 mod servers;
 mod store;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
-use self::report::Report;
+use self::report::{Outcome, Report};
 use self::servers::Servers;
 
 /// Which suites, where, and how long.
@@ -51,6 +54,8 @@ enum Suite {
     Server,
     /// The promises of the store, on a real etcd
     Store,
+    /// Random patches and bodies, as the real code takes them
+    Patch,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,
     /// The same, with a disk that is full again and again
@@ -71,7 +76,7 @@ pub(crate) enum Place {
 }
 
 impl Suite {
-    const ALL: [Self; 5] = [Self::Server, Self::Store, Self::Crash, Self::DiskFull, Self::EtcdLeader];
+    const ALL: [Self; 6] = [Self::Server, Self::Store, Self::Patch, Self::Crash, Self::DiskFull, Self::EtcdLeader];
 
     /// Where it makes sense; a quick run leaves out what says little more.
     fn places(self, quick: bool) -> &'static [Place] {
@@ -80,6 +85,7 @@ impl Suite {
             (Self::Server, true) | (Self::Crash, false) => &[Place::Embedded, Place::Etcd],
             (Self::Crash, true) | (Self::DiskFull, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
+            (Self::Patch, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
         }
     }
@@ -115,7 +121,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for (suite, places) in &plan {
         match suite {
             Suite::Server => kubectl::run(&servers, options, places, &mut report)?,
-            Suite::Store => store::run(&servers, options, places, &mut report),
+            Suite::Store => {
+                each(store::SUITE, places, &mut report, |place, report| store::run(&servers, options, place, report));
+            }
+            Suite::Patch => {
+                each(patch::SUITE, places, &mut report, |place, report| patch::run(&servers, options, place, report));
+            }
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),
@@ -126,6 +137,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match report.failures() {
         0 => Ok(()),
         failures => bail!("{failures} failed"),
+    }
+}
+
+/// Runs a suite in each of the places; one that cannot run is a case that failed.
+fn each(suite: &'static str, places: &[Place], report: &mut Report, run: impl Fn(Place, &mut Report) -> Result<()>) {
+    for place in places {
+        let began = Instant::now();
+        if let Err(error) = run(*place, report) {
+            report.case(suite, *place, "all tests", &Outcome::Failed(format!("{error:#}")), began.elapsed());
+        }
     }
 }
 
