@@ -3,6 +3,7 @@
 //! The rules that find the faults are elsewhere; here is only how a fault is named, so that a message reads the same
 //! whichever kind it comes from.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -112,9 +113,18 @@ impl fmt::Display for Error {
     }
 }
 
+/// How many bytes of text the faults of one object may have; what is found after that is counted and not kept. A list of
+/// many items can be wrong in each of them, and each fault may repeat the whole list.
+const MOST_BYTES: usize = 1024 * 1024;
+
 /// The faults found in one object, in the order they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Errors(Vec<Error>);
+pub struct Errors {
+    kept: Vec<Error>,
+    /// How many bytes of text they have.
+    bytes: usize,
+    found: usize,
+}
 
 impl Errors {
     /// No faults yet.
@@ -124,111 +134,111 @@ impl Errors {
 
     /// Whether none were found.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found == 0
     }
 
-    /// The faults.
+    /// The faults. Of very many, the first ones.
     pub fn iter(&self) -> impl Iterator<Item = &Error> {
-        self.0.iter()
+        self.kept.iter()
     }
 
-    /// How many there are.
+    /// How many were found.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.found
     }
 
     /// A value that is not allowed, and why.
     pub fn invalid(&mut self, field: &Path, value: &Value, detail: impl fmt::Display) {
-        self.push(field, Reason::Invalid, with_detail(&shown(value), detail));
+        self.push(field, Reason::Invalid, || with_detail(&shown(value), detail));
     }
 
     /// A value that has to be given; the detail may be empty.
     pub fn required(&mut self, field: &Path, detail: impl fmt::Display) {
-        let detail = detail.to_string();
-        let body = if detail.is_empty() {
-            Reason::Required.words().to_owned()
-        } else {
-            format!("{}: {detail}", Reason::Required.words())
-        };
-        self.0.push(Error { field: field.clone(), reason: Reason::Required, body });
+        self.push(field, Reason::Required, || detail.to_string());
     }
 
     /// A value that is there twice.
     pub fn duplicate(&mut self, field: &Path, value: &Value) {
-        self.push(field, Reason::Duplicate, shown(value));
+        self.push(field, Reason::Duplicate, || shown(value));
     }
 
     /// A value that is there twice, in the caller's words for it, and what has to be unique about it; the detail may be
     /// empty.
     pub fn duplicate_shown(&mut self, field: &Path, shown: &str, detail: impl fmt::Display) {
-        self.push(field, Reason::Duplicate, with_detail(shown, detail));
+        self.push(field, Reason::Duplicate, || with_detail(shown, detail));
     }
 
     /// A value that is not allowed, in the caller's words for it, and why.
     pub fn invalid_shown(&mut self, field: &Path, shown: &str, detail: impl fmt::Display) {
-        self.push(field, Reason::Invalid, with_detail(shown, detail));
+        self.push(field, Reason::Invalid, || with_detail(shown, detail));
     }
 
     /// A value that is not allowed and too large to be repeated, and why.
     pub fn invalid_whole(&mut self, field: &Path, detail: impl fmt::Display) {
-        self.push(field, Reason::Invalid, detail.to_string());
+        self.push(field, Reason::Invalid, || detail.to_string());
     }
 
     /// A value that is none of those that are supported.
     pub fn not_supported(&mut self, field: &Path, value: &Value, supported: &[&str]) {
-        let supported = supported.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ");
-        self.push(field, Reason::NotSupported, format!("{}: supported values: {supported}", shown(value)));
+        self.push(field, Reason::NotSupported, || {
+            let supported = supported.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ");
+            format!("{}: supported values: {supported}", shown(value))
+        });
     }
 
     /// A field that may not be set or changed, and why.
     pub fn forbidden(&mut self, field: &Path, detail: impl fmt::Display) {
-        self.push(field, Reason::Forbidden, detail.to_string());
+        self.push(field, Reason::Forbidden, || detail.to_string());
     }
 
     /// Something referred to that does not exist.
     pub fn not_found(&mut self, field: &Path, value: &Value) {
-        self.push(field, Reason::NotFound, shown(value));
+        self.push(field, Reason::NotFound, || shown(value));
     }
 
     /// Text longer than allowed. The text itself is not repeated.
     pub fn too_long(&mut self, field: &Path, limit: usize) {
-        self.push(field, Reason::TooLong, format!("may not be more than {limit} bytes"));
+        self.push(field, Reason::TooLong, || format!("may not be more than {limit} bytes"));
     }
 
     /// More items than allowed.
     pub fn too_many(&mut self, field: &Path, actual: usize, limit: usize) {
-        self.push(field, Reason::TooMany, format!("{actual}: must have at most {limit} items"));
+        self.push(field, Reason::TooMany, || format!("{actual}: must have at most {limit} items"));
     }
 
     /// A value of another type than the field has.
     pub fn type_invalid(&mut self, field: &Path, value: &Value, detail: impl fmt::Display) {
-        self.push(field, Reason::TypeInvalid, with_detail(&shown(value), detail));
+        self.push(field, Reason::TypeInvalid, || with_detail(&shown(value), detail));
     }
 
-    fn push(&mut self, field: &Path, reason: Reason, mut rest: String) {
-        rest.insert_str(0, ": ");
-        rest.insert_str(0, reason.words());
-        self.0.push(Error { field: field.clone(), reason, body: rest });
+    fn push(&mut self, field: &Path, reason: Reason, rest: impl FnOnce() -> String) {
+        self.found += 1;
+        if self.bytes >= MOST_BYTES {
+            return;
+        }
+        let rest = rest();
+        let words = reason.words();
+        let body = if rest.is_empty() { words.to_owned() } else { format!("{words}: {rest}") };
+        self.bytes += field.0.len() + body.len();
+        self.kept.push(Error { field: field.clone(), reason, body });
     }
 }
 
 /// Upstream's way to name several faults in one message: one alone, or all in brackets.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
+        match self.kept.as_slice() {
             [one] => write!(f, "{one}"),
             all => {
                 f.write_str("[")?;
                 // The same sentence twice says nothing more.
-                let mut said = Vec::new();
+                let mut said = HashSet::new();
                 for error in all {
-                    let text = error.to_string();
-                    if !said.contains(&text) {
-                        if !said.is_empty() {
+                    if said.insert((&error.field.0, &error.body)) {
+                        if said.len() > 1 {
                             f.write_str(", ")?;
                         }
-                        f.write_str(&text)?;
-                        said.push(text);
+                        write!(f, "{error}")?;
                     }
                 }
                 f.write_str("]")
@@ -288,5 +298,21 @@ mod tests {
         errors.required(&Path::new("b"), "");
         errors.required(&Path::new("a"), "");
         assert_eq!(errors.to_string(), "[a: Required value, b: Required value]");
+    }
+
+    #[test]
+    fn very_many_faults_are_counted_and_the_first_are_kept() {
+        let mut errors = Errors::new();
+        let whole = Value::from("x".repeat(MOST_BYTES / 4));
+        let made = std::cell::Cell::new(0);
+        for index in 0..10_000 {
+            let detail = fmt::from_fn(|f| {
+                made.set(made.get() + 1);
+                f.write_str("no")
+            });
+            errors.invalid(&Path::new("list").index(index), &whole, detail);
+        }
+        assert_eq!((errors.len(), errors.iter().count(), made.get()), (10_000, 4, 4));
+        assert!(errors.to_string().len() < 2 * MOST_BYTES);
     }
 }

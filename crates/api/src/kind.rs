@@ -156,6 +156,8 @@ pub struct Kind {
     pub prepare_create: fn(&mut Object),
     /// What an update ignores of the request, and what it carries over from the old object.
     pub prepare_update: fn(&mut Object, &Object),
+    /// What a write of `/status` carries over from the old object.
+    pub prepare_status: fn(&mut Object, &Object),
     /// What is wrong with a new object, metadata aside.
     pub validate: fn(&Object, &mut Errors),
     /// What is wrong with a change of an object (new, old), metadata aside. Rules for new objects have to be called here.
@@ -201,6 +203,7 @@ impl Kind {
         default: |_| {},
         prepare_create: |_| {},
         prepare_update: |_, _| {},
+        prepare_status: |_, _| {},
         validate: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},

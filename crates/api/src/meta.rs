@@ -4,6 +4,9 @@
 //! Knows a kind only through its declaration. What the server itself writes into the metadata (revision, generation, times)
 //! is the server's affair and is checked here only against change.
 
+use std::cell::LazyCell;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::field::{Errors, Path};
@@ -40,7 +43,8 @@ pub fn validate_create(kind: &Kind, object: &Object, errors: &mut Errors) {
 pub fn validate_update(kind: &Kind, new: &Object, old: &Object, errors: &mut Errors) {
     let path = Path::new("metadata");
     if old.is_terminating() {
-        let mut added: Vec<_> = new.finalizers().filter(|name| old.finalizers().all(|known| known != *name)).collect();
+        let known: HashSet<_> = old.finalizers().collect();
+        let mut added: Vec<_> = new.finalizers().filter(|name| !known.contains(name)).collect();
         added.sort_unstable();
         if !added.is_empty() {
             let list = added.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
@@ -149,6 +153,7 @@ fn validate_annotations(annotations: Option<&Map<String, Value>>, path: &Path, e
 
 fn validate_owners(object: &Object, path: &Path, errors: &mut Errors) {
     let Some(owners) = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array) else { return };
+    let all = LazyCell::new(|| format!("[{}]", owners.iter().map(shown_owner).collect::<Vec<_>>().join(",")));
     let mut controller: Option<String> = None;
     for owner in owners {
         let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -170,7 +175,7 @@ fn validate_owners(object: &Object, path: &Path, errors: &mut Errors) {
             match &controller {
                 Some(first) => errors.invalid_shown(
                     path,
-                    &format!("[{}]", owners.iter().map(shown_owner).collect::<Vec<_>>().join(",")),
+                    &all,
                     format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     ),

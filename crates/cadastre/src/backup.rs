@@ -1,7 +1,7 @@
 //! `cadastre backup`: a copy of the store, whoever has it open.
 //!
 //! One process at a time has the store open. If that is a server, it makes the copy and sends it; if it is nobody, we
-//! open the store ourselves. The user does not have to know which.
+//! copy the file ourselves. The user does not have to know which.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use server::access::credentials::kubeconfig_of;
 use server::access::kubeconfig::Kubeconfig;
-use store::Store;
 use store::embedded::{self, OpenError, Report};
 use tempfile::NamedTempFile;
 use tokio::runtime::Runtime;
@@ -64,26 +63,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 async fn copy(data_dir: &Path, file: &Path) -> Result<Report> {
-    match embedded::check(data_dir) {
-        Ok(report) if report.is_sound() => copy_at_rest(data_dir, file).await,
-        Ok(report) => {
-            print!("{report}");
-            bail!("{} is damaged; it was not copied", report.path.display())
-        }
+    let (from, to) = (data_dir.to_owned(), file.to_owned());
+    let copied = tokio::task::spawn_blocking(move || embedded::backup(&from, &to)).await;
+    match copied.context("the backup stopped")? {
+        Ok(report) => Ok(report),
         Err(OpenError::InUse(_)) => copy_of_server(data_dir, file).await,
         Err(error @ OpenError::Absent(_)) => {
             Err(anyhow!(error).context("nothing to back up (for a server on etcd, back up etcd instead)"))
         }
         Err(error) => Err(error.into()),
     }
-}
-
-async fn copy_at_rest(data_dir: &Path, file: &Path) -> Result<Report> {
-    let store = Store::open(data_dir, embedded::Options::default())?;
-    let copied = store.backup(file).await;
-    store.close().await;
-    copied?;
-    Ok(embedded::check(file)?)
 }
 
 async fn copy_of_server(data_dir: &Path, file: &Path) -> Result<Report> {
@@ -104,5 +93,6 @@ async fn copy_of_server(data_dir: &Path, file: &Path) -> Result<Report> {
         bail!("what the server sent is damaged; it was not kept");
     }
     draft.persist_noclobber(file).with_context(|| format!("cannot make {}", file.display()))?;
+    embedded::sync_name(file)?;
     Ok(report)
 }

@@ -20,7 +20,7 @@ use server::{Config, Server};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use door::Door;
 pub(crate) use options::{DATA_DIR, Options};
@@ -31,6 +31,7 @@ const CERTIFICATE_CHECK: Duration = Duration::from_hours(1);
 
 pub(crate) fn run(options: Options) -> Result<()> {
     raise_descriptor_limit();
+    avoid_huge_pages();
     let runtime = Runtime::new().context("cannot start")?;
     let outcome = runtime.block_on(serve(options));
     // What still runs now is work for clients that are gone.
@@ -44,15 +45,17 @@ async fn serve(options: Options) -> Result<()> {
     let credentials = options.credentials(address);
     credentials.look_at_given()?;
 
-    let store = options.open_store().await?;
+    let (store, _lock) = options.open_store().await?;
     door::clear_scratch(&options.data_dir)?;
     let identities = credentials.identities(SystemTime::now())?;
     let authenticator = credentials.authenticator()?;
     let presented = tls::Presented::new(&identities.serving)?;
+    let counters = Arc::new(Counters::default());
     let config = Config {
         address: address.to_string(),
         most_request_bytes: options.max_request_bytes,
         request_timeout: options.request_timeout,
+        counters: Arc::clone(&counters),
     };
     let server = Server::new(store.clone(), config);
     server.prepare().await.map_err(|failure| anyhow!("the first objects cannot be written: {failure}"))?;
@@ -63,7 +66,7 @@ async fn serve(options: Options) -> Result<()> {
         tls: tls::config(Arc::clone(&presented), &identities.client_authorities)?,
         authenticator,
         limits: options.limits(),
-        counters: Arc::new(Counters::default()),
+        counters,
         service: Door::new(server, store.clone(), &options.data_dir),
     };
     let mut stop = Stop::new().context("cannot take signals")?;
@@ -83,6 +86,14 @@ async fn serve(options: Options) -> Result<()> {
     refresh.abort();
     store.close().await;
     Ok(())
+}
+
+/// Memory that grows by 4 KiB at a time. The first touch of a huge page clears 2 MiB at once, which takes up to 10 ms where the
+/// host has to find the memory too; every write that waits for the thread that touched it takes that much longer.
+fn avoid_huge_pages() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        debug!(%error, "huge pages could not be turned off; some writes may take longer");
+    }
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> anyhow::Error {

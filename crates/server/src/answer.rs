@@ -1,4 +1,4 @@
-//! From an HTTP request to a [`Request`] and from a [`Reply`] to an HTTP response: limits, time and compression.
+//! From an HTTP request to a [`Request`] and from a [`Reply`] to an HTTP response: the limit of bodies, and compression.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,16 +13,15 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::access::User;
 use crate::front::{Body, Broken, Shutdown};
-use crate::machinery::{Content, Failure, Reply, Request, takes_gzip};
-use crate::{Config, Server};
+use crate::machinery::{Content, Failure, Machinery, Reply, Request, takes_gzip};
 
 /// Contents from this size on are compressed for clients that take it; smaller ones cost more time than they save.
 const COMPRESS_FROM: usize = 128 * 1024;
 
 /// Answers a request that came in through the front.
 pub(crate) async fn answer<B>(
-    server: &Server,
-    config: &Config,
+    machinery: &Machinery,
+    most_bytes: usize,
     request: http::Request<B>,
     user: Arc<User>,
     shutdown: &Shutdown,
@@ -34,22 +33,15 @@ where
     let (parts, body) = request.into_parts();
     let head = parts.method == Method::HEAD;
     let compress = takes_gzip(&parts.headers);
-    let body = tokio::time::timeout(config.request_timeout, read(body, config.most_request_bytes));
-    let reply = match body.await {
-        Ok(Ok(body)) => {
-            let request = Request {
-                method: parts.method,
-                path: parts.uri.path().to_owned(),
-                query: parts.uri.query().unwrap_or_default().to_owned(),
-                headers: parts.headers,
-                body,
-                user,
-            };
-            server.call(request, shutdown).await
-        }
-        Ok(Err(failure)) => failure.into(),
-        Err(_) => Failure::timeout("the body of the request did not arrive within the allotted timeout").into(),
+    let request = Request {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: parts.headers,
+        body: Bytes::new(),
+        user,
     };
+    let reply = machinery.answer(request, read(body, most_bytes), shutdown).await;
     response(reply, head, compress)
 }
 

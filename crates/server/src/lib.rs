@@ -18,7 +18,7 @@ use serde_json::json;
 use store::Store;
 
 use self::access::User;
-use self::front::Shutdown;
+use self::front::{Counters, Shutdown};
 pub use self::machinery::{Cause, Content, Details, Failure, Pieces, Reply, Request, Status};
 use self::machinery::{Machinery, catalog, insert};
 
@@ -37,11 +37,18 @@ pub struct Config {
     pub most_request_bytes: usize,
     /// How long a request may take, watches aside.
     pub request_timeout: Duration,
+    /// What the front counts, for `/metrics`.
+    pub counters: Arc<Counters>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { address: String::new(), most_request_bytes: MOST_REQUEST_BYTES, request_timeout: REQUEST_TIMEOUT }
+        Self {
+            address: String::new(),
+            most_request_bytes: MOST_REQUEST_BYTES,
+            request_timeout: REQUEST_TIMEOUT,
+            counters: Arc::default(),
+        }
     }
 }
 
@@ -49,14 +56,14 @@ impl Default for Config {
 #[derive(Clone)]
 pub struct Server {
     machinery: Arc<Machinery>,
-    config: Arc<Config>,
+    most_request_bytes: usize,
 }
 
 impl Server {
     /// The API over that store.
     pub fn new(store: Store, config: Config) -> Self {
-        let machinery = Machinery::new(store, config.address.clone(), config.request_timeout);
-        Self { machinery: Arc::new(machinery), config: Arc::new(config) }
+        let most_request_bytes = config.most_request_bytes;
+        Self { machinery: Arc::new(Machinery::new(store, config)), most_request_bytes }
     }
 
     /// Makes what is always there: the namespaces that clients count on. Does nothing where they are.
@@ -76,8 +83,9 @@ impl Server {
     }
 
     /// Answers a request from within the process: no socket, no TLS, the user is who the caller says.
-    pub async fn call(&self, request: Request, shutdown: &Shutdown) -> Reply {
-        self.machinery.answer(request, shutdown).await
+    pub async fn call(&self, mut request: Request, shutdown: &Shutdown) -> Reply {
+        let body = std::mem::take(&mut request.body);
+        self.machinery.answer(request, std::future::ready(Ok(body)), shutdown).await
     }
 
     /// The store under the server.
@@ -93,6 +101,6 @@ impl front::Serve for Server {
         user: Arc<User>,
         shutdown: &Shutdown,
     ) -> http::Response<front::Body> {
-        answer::answer(self, &self.config, request, user, shutdown).await
+        answer::answer(&self.machinery, self.most_request_bytes, request, user, shutdown).await
     }
 }

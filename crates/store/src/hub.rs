@@ -2,8 +2,9 @@
 //!
 //! Watchers of one prefix share one ring, so an event costs the same whether one or a thousand watch it, and an event that
 //! nobody watches costs a few look-ups. An event leaves the ring when its last reader took it. A ring that grows over its limit
-//! cuts off its slowest watcher, at once and whether or not that watcher ever looks again: memory is bounded by the ring, and
-//! nobody waits for anybody.
+//! cuts off its slowest watcher, at once and whether or not that watcher ever looks again, and nobody waits for anybody. Who
+//! had read everything before a push is not cut off by that push, however large it is, for there was no chance to read it:
+//! memory is bounded by the ring and the largest push.
 //!
 //! The hub does not know where events come from; the mirror pushes them, whole transactions at a time and in order.
 
@@ -35,7 +36,7 @@ pub struct WatchLimits {
 }
 
 impl Default for WatchLimits {
-    /// Some batches of the largest size, so that a burst cuts off nobody who is reading.
+    /// Some batches of puts of the largest size, so that a burst cuts off nobody who is reading.
     fn default() -> Self {
         Self { events: 16_384, bytes: 32 << 20 }
     }
@@ -65,8 +66,8 @@ struct Ring {
     places: Vec<Place>,
     /// How many places are readers that were not cut off.
     readers: usize,
-    /// Something was pushed in the push that is under way.
-    fresh: bool,
+    /// Where the push that is under way began, if it pushed something here.
+    fresh: Option<u64>,
     ended: Option<Ended>,
 }
 
@@ -146,22 +147,22 @@ impl Hub {
             for event in transaction {
                 for topic in prefixes(&event.entry.key).filter_map(|prefix| topics.get(prefix)) {
                     let at = rings.iter().position(|(locked, _)| Arc::ptr_eq(locked, topic)).unwrap_or_else(|| {
-                        rings.push((topic, topic.ring.lock()));
+                        let mut ring = topic.ring.lock();
+                        if ring.fresh.is_none() {
+                            ring.fresh = Some(ring.end());
+                            wakes.0.push(topic.clone());
+                        }
+                        rings.push((topic, ring));
                         rings.len() - 1
                     });
                     rings[at].1.push(event);
                 }
             }
-            for (topic, mut ring) in rings {
-                if !std::mem::replace(&mut ring.fresh, true) {
-                    wakes.0.push(topic.clone());
-                }
-            }
         }
         for topic in &wakes.0 {
             let mut ring = topic.ring.lock();
-            ring.fresh = false;
-            let cut = ring.cut_to(self.limits);
+            let began = ring.fresh.take().unwrap_or_default();
+            let cut = ring.cut_to(self.limits, began);
             self.lagged.fetch_add(cut, Ordering::Relaxed);
         }
         wakes
@@ -213,10 +214,11 @@ impl Ring {
         self.slots.push_back(Slot { event: event.clone(), unread: self.readers });
     }
 
-    /// Cuts off the slowest until the ring is within its limits, and says how many that were.
-    fn cut_to(&mut self, limits: WatchLimits) -> u64 {
+    /// Cuts off the slowest of those who had not read everything before slot `began` until the ring is within its limits, and
+    /// says how many that were.
+    fn cut_to(&mut self, limits: WatchLimits, began: u64) -> u64 {
         let mut cut = 0;
-        while self.slots.len() > limits.events || self.bytes > limits.bytes {
+        while self.base < began && (self.slots.len() > limits.events || self.bytes > limits.bytes) {
             // The first slot is there because somebody has yet to read it, so each round cuts off at least one.
             let slowest = Place::At(self.base);
             for place in 0..self.places.len() {
@@ -283,10 +285,10 @@ impl Reader {
         }
     }
 
-    /// Whether everything that was pushed was read.
+    /// Whether everything that happened was read. After an end more may have happened than was pushed.
     pub(crate) fn caught_up(&self) -> bool {
         let ring = self.topic.ring.lock();
-        ring.places[self.place] == Place::At(ring.end())
+        ring.ended.is_none() && ring.places[self.place] == Place::At(ring.end())
     }
 }
 

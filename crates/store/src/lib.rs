@@ -49,7 +49,8 @@ pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Where the truth is kept. A backend makes transactions durable and feeds the mirror; reads never come here, except those of
 /// a past that the mirror does not have.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Decides a transaction. Its shape was checked. When it was committed, the mirror has it before this answers.
+    /// Decides a transaction. Its shape was checked. The mirror has what was committed, or what refused it, before this
+    /// answers; a mirror that lags behind for long is not waited for, because what happened has happened.
     fn txn(&self, txn: Txn) -> Answer<'_, Result<Outcome, StoreError>>;
     /// Once answered, the mirror has everything that was acknowledged, by anybody, before the call.
     fn settle(&self) -> Answer<'_, Result<Revision, StoreError>>;
@@ -63,7 +64,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn health(&self) -> Result<(), String>;
     /// Fills in the figures that the mirror does not know.
     fn stats(&self, stats: &mut Stats);
-    /// Stops. What was acknowledged is durable already; what waits is answered [`StoreError::Closed`].
+    /// Stops. What was taken before is still decided and answered; what comes later is answered [`StoreError::Closed`].
     fn close(&self) -> Answer<'_, ()>;
 }
 
@@ -80,7 +81,8 @@ impl Store {
     }
 
     /// Decides a transaction: all of its compares hold and all of its writes happen, or nothing does. The answer comes when
-    /// what it says is durable and visible to reads of this store.
+    /// what it says is durable and visible to reads of this store. On etcd, a mirror that has trouble to keep up holds the
+    /// answer back for a second at most: reads see it later then, and [`Store::settle`] waits until they do.
     pub async fn txn(&self, txn: Txn) -> Result<Outcome, StoreError> {
         accept(&txn)?;
         self.backend.txn(txn).await

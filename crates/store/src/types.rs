@@ -33,7 +33,7 @@ impl fmt::Display for Revision {
 /// Names an entry: segments joined by slashes, `configmaps/ns/name`, with no slash at either end.
 pub type Key = Arc<str>;
 
-/// Something worked out once from an entry or event and kept with it.
+/// Something worked out once from an entry and kept with it.
 #[derive(Default)]
 struct Memo(OnceLock<Arc<dyn Any + Send + Sync>>);
 
@@ -252,7 +252,7 @@ pub enum StoreError {
     /// It may or may not have been written: read it back.
     #[error("it is unknown whether the write happened: {0}")]
     Unknown(String),
-    /// It carries too much.
+    /// It carries too much. It never will be taken.
     #[error("the transaction carries {size} bytes of keys and values, more than the {limit} that are allowed")]
     TooLarge {
         /// How much it carries.
@@ -260,7 +260,7 @@ pub enum StoreError {
         /// How much it may.
         limit: usize,
     },
-    /// It has too many compares or too many writes.
+    /// It has too many compares or too many writes. It never will be taken.
     #[error("the transaction has {count} compares or writes, more than the {limit} that are allowed")]
     TooMany {
         /// How many it has.
@@ -268,16 +268,16 @@ pub enum StoreError {
         /// How many it may have.
         limit: usize,
     },
-    /// It is malformed: a key that is none, or the same key written twice.
+    /// It is malformed: a key that is none, or the same key written twice. It never will be taken.
     #[error("the transaction is malformed: {0}")]
     Invalid(String),
-    /// The store was closed.
+    /// The store was closed. It was definitely not written.
     #[error("the store is closed")]
     Closed,
-    /// What is stored is damaged.
+    /// What is stored is damaged. It was definitely not written, and trying again does not help.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// This backend has no such operation.
+    /// This backend does not do it, and never will as it is set up. It was definitely not written.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -299,19 +299,18 @@ pub struct Event {
     pub entry: Arc<Entry>,
     /// What was there before, if something was.
     pub before: Option<Arc<Entry>>,
-    memo: Memo,
 }
 
 impl Event {
     /// `entry` was put where `before` was.
     pub(crate) fn put(entry: Arc<Entry>, before: Option<Arc<Entry>>) -> Self {
-        Self { what: What::Put, entry, before, memo: Memo::default() }
+        Self { what: What::Put, entry, before }
     }
 
     /// `before` was deleted by write number `index` of the transaction at `revision`.
     pub(crate) fn delete(before: Arc<Entry>, revision: Revision, index: u32) -> Self {
         let entry = Arc::new(before.restamped(revision, index));
-        Self { what: What::Delete, entry, before: Some(before), memo: Memo::default() }
+        Self { what: What::Delete, entry, before: Some(before) }
     }
 
     /// When it happened.
@@ -325,11 +324,6 @@ impl Event {
             What::Put => Some(&self.entry),
             What::Delete => None,
         }
-    }
-
-    /// Like [`Entry::memo`], kept with the event.
-    pub fn memo<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
-        self.memo.get_or_make(|| make(self))
     }
 }
 

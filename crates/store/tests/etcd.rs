@@ -89,6 +89,29 @@ async fn one_replica_reads_what_another_wrote_once_it_settled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_refused_because_nothing_is_there_reads_that_nothing_is_there() {
+    let _alone = alone().await;
+    let options = options();
+    let (here, there) = (connect(&options).await, connect(&options).await);
+    for round in 0..200 {
+        let wrote = put(&here, "namespace", &round.to_string()).await;
+        assert!(there.reached(wrote, PATIENCE).await);
+        let deleting = tokio::spawn({
+            let here = here.clone();
+            async move { delete(&here, "namespace").await }
+        });
+        // As soon as it is refused.
+        let create = Txn {
+            compares: vec![Compare::Exists("namespace".into())],
+            writes: vec![Write::Put { key: "namespace/object".into(), value: "v".into() }],
+        };
+        while !matches!(there.txn(create.clone()).await.unwrap(), Outcome::Refused { current: None, .. }) {}
+        assert!(there.get("namespace").is_none(), "it was refused for what cannot be seen");
+        deleting.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn settling_does_not_wait_for_events_when_the_last_revision_is_foreign() {
     let _alone = alone().await;
     let (ours, foreign) = (connect(&options()).await, connect(&options()).await);

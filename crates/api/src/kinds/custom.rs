@@ -1,6 +1,8 @@
 //! What the kinds have in common that Kubernetes knows as custom resources: their writes name the revision they are based
 //! on, and their generation counts. Which of their fields must be there, and of which type, is in their schema.
 
+use std::collections::HashSet;
+
 use crate::kind::{Column, Kind};
 use crate::names;
 use crate::object::Object;
@@ -16,7 +18,7 @@ pub(super) const CUSTOM: Kind = Kind {
 
 /// A bad finalizer of a custom resource is only warned of, when it comes.
 fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
-    let is_new = |name: &&str| old.is_none_or(|old| old.finalizers().all(|known| known != *name));
+    let known: HashSet<_> = old.into_iter().flat_map(Object::finalizers).collect();
     let advice = |name: &str| {
         let path = if name.contains('.') { " including a path (/)" } else { "" };
         format!(
@@ -24,7 +26,7 @@ fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
         )
     };
     let mut warnings = Vec::new();
-    for name in object.finalizers().filter(is_new) {
+    for name in object.finalizers().filter(|name| !known.contains(name)) {
         let mut faults = names::qualified_name(name);
         if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
             faults.push(advice(name));

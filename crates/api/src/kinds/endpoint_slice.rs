@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::endpoints::PROTOCOLS;
+use super::port;
 use crate::field::{Errors, Path};
 use crate::kind::{Column, Kind, Stored};
 use crate::object::Object;
@@ -100,13 +100,8 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         if !names.insert(name) {
             errors.duplicate(&path.child("name"), &Value::from(name));
         }
-        let protocol = text(port, "protocol");
-        if !PROTOCOLS.contains(&protocol) {
-            errors.not_supported(&path.child("protocol"), &Value::from(protocol), &PROTOCOLS);
-        }
-        if let Some(name) = port.get("appProtocol").and_then(Value::as_str) {
-            meta::invalid_text(&path.child("appProtocol"), name, names::qualified_name(name), errors);
-        }
+        port::validate_protocol(&path, port, errors);
+        port::validate_app_protocol(&path, port, errors);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::port;
 use crate::field::{Errors, Path};
 use crate::kind::{Column, Kind, Stored};
 use crate::object::Object;
@@ -31,9 +32,6 @@ pub(super) static KIND: Kind = Kind {
     row,
     ..Kind::BASE
 };
-
-/// The protocols a port may have.
-pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 fn subsets(object: &Object) -> &[Value] {
     object.at(&["subsets"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
@@ -85,17 +83,9 @@ fn validate_port(path: &Path, port: &Value, needs_name: bool, errors: &mut Error
     } else if needs_name {
         errors.required(&path.child("name"), "");
     }
-    let number = number(port, "port").unwrap_or(0);
-    if let Some(fault) = names::port_number(number) {
-        errors.invalid(&path.child("port"), &Value::from(number), fault);
-    }
-    let protocol = text(port, "protocol");
-    if !PROTOCOLS.contains(&protocol) {
-        errors.not_supported(&path.child("protocol"), &Value::from(protocol), &PROTOCOLS);
-    }
-    if let Some(name) = port.get("appProtocol").and_then(Value::as_str) {
-        meta::invalid_text(&path.child("appProtocol"), name, names::qualified_name(name), errors);
-    }
+    port::validate_number(path, port, "port", errors);
+    port::validate_protocol(path, port, errors);
+    port::validate_app_protocol(path, port, errors);
 }
 
 fn warnings(object: &Object, _old: Option<&Object>) -> Vec<String> {

@@ -19,6 +19,7 @@ mod node_selector;
 mod node_slice_pool;
 mod overlapping_range_ip_reservation;
 mod pod;
+mod port;
 mod secret;
 mod service;
 mod service_account;
@@ -163,6 +164,7 @@ mod tests {
                 (kind.prepare_create)(&mut object);
                 let old = object.clone();
                 (kind.prepare_update)(&mut object, &old);
+                (kind.prepare_status)(&mut object, &old);
                 let mut errors = crate::Errors::new();
                 (kind.validate)(&object, &mut errors);
                 (kind.validate_update)(&object, &old, &mut errors);
@@ -176,6 +178,72 @@ mod tests {
                     (conversion.from_stored)((conversion.to_stored)(object));
                 }
             }
+        }
+    }
+
+    /// Rules that hold each item of a list against all others take minutes for these lists, and those that do not take a
+    /// second: the limit is far from both.
+    #[test]
+    fn a_list_as_long_as_a_body_can_hold_is_judged_in_about_linear_time() {
+        const LENGTH: usize = 25_000;
+        let list = |item: fn(usize) -> Value| Value::from((0..LENGTH).map(item).collect::<Vec<_>>());
+        let name = |n: usize| json!({"name": format!("n{n}")});
+        let container = |n: usize| json!({"name": format!("n{n}"), "image": "x"});
+        let port =
+            |n: usize| json!({"name": format!("n{n}"), "port": n, "containerPort": n, "hostPort": n, "nodePort": n});
+        let pod = |spec: Value| {
+            let mut pod = json!({"spec": {"containers": [{"name": "a", "image": "x"}]}});
+            pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+            pod
+        };
+        let with_items =
+            |field: &str, items: Value| pod(json!({"containers": [{"name": "a", "image": "x", field: items}]}));
+        let mount = |n: usize| json!({"name": format!("n{n}"), "mountPath": format!("/{n}")});
+        let ip = |n: usize| json!({"ip": format!("10.0.{}.{}", n / 256, n % 256)});
+        let text = |n: usize| json!(format!("10.0.{}.{}", n / 256, n % 256));
+        let mut mounts = with_items("volumeMounts", list(mount));
+        mounts["spec"]["volumes"] = list(name);
+        let owner =
+            |n: usize| json!({"apiVersion": "v1", "kind": "A", "name": n.to_string(), "uid": "u", "controller": true});
+        let finalizers = Value::from((0..LENGTH).map(|n| format!("a.b/{n}")).collect::<Vec<_>>());
+        let going = json!("2026-01-01T00:00:00Z");
+        for (kind, object) in [
+            (
+                &node::KIND,
+                json!({"spec": {"taints": list(|n| json!({"key": format!("k{n}"), "effect": "NoSchedule"}))}}),
+            ),
+            (
+                &node::KIND,
+                json!({"status": {"addresses": list(|n| json!({"type": "Hostname", "address": format!("a{n}")}))}}),
+            ),
+            (&pod::KIND, pod(json!({"containers": list(container), "initContainers": list(container)}))),
+            (&pod::KIND, with_items("ports", list(port))),
+            (&pod::KIND, with_items("env", list(name))),
+            (&pod::KIND, mounts),
+            (&pod::KIND, pod(json!({"schedulingGates": list(name)}))),
+            (&pod::KIND, pod(json!({"tolerations": list(|n| json!({"key": format!("k{n}"), "operator": "Exists"}))}))),
+            (&pod::KIND, json!({"status": {"podIPs": list(ip)}})),
+            (&service::KIND, json!({"spec": {"type": "NodePort", "ports": list(port)}})),
+            (&service::KIND, json!({"spec": {"ipFamilies": list(text), "externalIPs": list(text)}})),
+            (
+                &service::KIND,
+                json!({"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": list(text)}, "status": {"loadBalancer": {"ingress": list(ip)}}}),
+            ),
+            (&config_map::KIND, json!({"metadata": {"ownerReferences": list(owner)}})),
+            (&ip_pool::KIND, json!({"metadata": {"deletionTimestamp": going, "finalizers": finalizers}})),
+        ] {
+            let begun = std::time::Instant::now();
+            let mut object = Object::from_value(object).unwrap();
+            (kind.default)(&mut object);
+            let old = object.clone();
+            (kind.prepare_update)(&mut object, &old);
+            let mut errors = crate::Errors::new();
+            crate::meta::validate_update(kind, &object, &old, &mut errors);
+            (kind.validate_update)(&object, &old, &mut errors);
+            (kind.validate_status)(&object, &old, &mut errors);
+            (kind.warnings)(&object, Some(&old));
+            errors.to_string();
+            assert!(begun.elapsed().as_secs() < 8, "{} took {:?}", kind.kind, begun.elapsed());
         }
     }
 }

@@ -127,7 +127,7 @@ fn validate(object: &Object, errors: &mut Errors) {
 
 fn validate_taints(object: &Object, errors: &mut Errors) {
     let taints = items(part(object, "spec"), "taints");
-    let pair = |taint: &Value| (text(taint, "key").to_owned(), text(taint, "effect").to_owned());
+    let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         // Clients know this list by this path, although it is in `spec`.
         let path = Path::new("metadata").child("taints").index(index);
@@ -146,7 +146,7 @@ fn validate_taints(object: &Object, errors: &mut Errors) {
                 &["NoSchedule", "PreferNoSchedule", "NoExecute"],
             ),
         }
-        if taints[..index].iter().any(|other| pair(other) == pair(taint)) {
+        if !seen.insert((key, text(taint, "effect"))) {
             let mut shown = shown(taint, &[("Key", "key"), ("Value", "value"), ("Effect", "effect")]);
             shown.insert_str(shown.len() - 1, ",\"TimeAdded\":null");
             errors.duplicate_shown(&path, &shown, "taints must be unique by key and effect pair");
@@ -179,8 +179,9 @@ pub(super) fn validate_amount(path: &Path, resource: &str, value: &Value, errors
 
 fn validate_change(new: &Object, old: &Object, errors: &mut Errors) {
     let addresses = items(part(new, "status"), "addresses");
+    let mut seen = HashSet::new();
     for (index, address) in addresses.iter().enumerate() {
-        if addresses[..index].contains(address) {
+        if !seen.insert(address) {
             errors.duplicate(&Path::new("status").child("addresses").index(index), address);
         }
     }

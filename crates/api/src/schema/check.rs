@@ -5,13 +5,12 @@
 
 use serde_json::{Map, Value};
 
+use super::resolve;
 use super::table::{Definition, Type};
 use super::time::{self, Precision};
+use super::told::Told;
 use super::walk::{Step, Way, path_to};
-use super::{quantity, resolve};
-
-/// Upstream stops counting there, and so does a message stay readable.
-pub(super) const MOST_FAULTS: usize = 100;
+use crate::quantity;
 
 /// Why a body is not what it says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,21 +33,21 @@ impl std::fmt::Display for Fault {
 
 /// What is wrong with the body of an object: unknown fields in the order of their names, or that it cannot be read.
 pub fn check(root: &Definition, body: &Value) -> Vec<Fault> {
-    let mut check = Check { custom: root.custom, unknown: Vec::new(), saved: None };
+    let mut check = Check { custom: root.custom, unknown: Told::default(), saved: None };
     let stopped = match body {
         Value::Object(fields) => check.structure(root, fields, None),
         other => Err(format!("json: cannot unmarshal {} into Go value of type {}", sort(other), root.go_type())),
     };
     match stopped.err().or(check.saved) {
         Some(why) => vec![Fault::Unreadable(why)],
-        None => check.unknown.into_iter().take(MOST_FAULTS).map(Fault::Unknown).collect(),
+        None => check.unknown.into_texts().into_iter().map(Fault::Unknown).collect(),
     }
 }
 
 /// Go's decoder goes on after most faults and tells the first; some (`Err`) stop it, and then it tells those.
 struct Check {
     custom: bool,
-    unknown: Vec<String>,
+    unknown: Told,
     saved: Option<String>,
 }
 
@@ -61,7 +60,7 @@ impl Check {
     ) -> Result<(), String> {
         for (name, value) in fields {
             let Some(field) = definition.fields.get(name) else {
-                self.unknown.push(path_to(way, Step::Key(name)));
+                self.unknown.say(|| path_to(way, Step::Key(name)));
                 continue;
             };
             let way = Way::new(way, Step::Field(definition, field));
@@ -94,7 +93,9 @@ impl Check {
             _ if !self.custom => self.leaf(ty, value, way)?,
             // There are no fields in what is no structure.
             (ty, Value::Object(fields)) if *ty != Type::Json => {
-                self.unknown.extend(fields.keys().map(|name| path_to(Some(way), Step::Key(name))));
+                for name in fields.keys() {
+                    self.unknown.say(|| path_to(Some(way), Step::Key(name)));
+                }
             }
             _ => {}
         }

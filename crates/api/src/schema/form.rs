@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::table::{Definition, Field, Type};
 use super::time::{self, Precision};
-use super::{is_metadata, quantity, resolve};
+use super::{is_metadata, resolve};
+use crate::quantity;
 
 /// Drops what no field can hold: unknown fields and nulls, and of the kinds with Go types also zero values where Go could
 /// not tell them from absent ones. Brings times and quantities to their one spelling.

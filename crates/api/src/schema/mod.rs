@@ -11,9 +11,9 @@
 mod check;
 mod form;
 mod parse;
-mod quantity;
 mod table;
 mod time;
+mod told;
 mod validate;
 mod walk;
 
@@ -26,6 +26,7 @@ pub use check::{Fault, check};
 pub use form::{canonical, prune};
 pub use parse::{Parsed, parse};
 pub use table::{Definition, Field, Go, Inlined, ListKind, Patch, Table, TableError, Type};
+pub use told::Told;
 pub use validate::validate;
 
 static TABLE: LazyLock<Table> =

@@ -9,9 +9,10 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-use super::check::{MOST_FAULTS, quoted};
+use super::check::quoted;
 use super::resolve;
 use super::table::{Definition, Type};
+use super::told::Told;
 use super::walk::{Step, Way};
 
 /// A body that was read.
@@ -26,12 +27,12 @@ pub struct Parsed {
 
 /// Reads the JSON body of an object of that structure.
 pub fn parse(root: &Definition, json: &[u8]) -> Result<Parsed, serde_json::Error> {
-    let mut duplicates = Vec::new();
+    let mut duplicates = Told::default();
     let shape = if root.custom { Shape::Anything } else { Shape::Structure(root) };
     let mut reader = serde_json::Deserializer::from_slice(json);
     let value = Seed { shape, way: None, duplicates: &mut duplicates }.deserialize(&mut reader)?;
     reader.end()?;
-    Ok(Parsed { value, duplicates })
+    Ok(Parsed { value, duplicates: duplicates.into_texts() })
 }
 
 /// What is being read, as far as duplicates go.
@@ -89,7 +90,7 @@ impl<'a> Shape<'a> {
 struct Seed<'a> {
     shape: Shape<'a>,
     way: Option<&'a Way<'a>>,
-    duplicates: &'a mut Vec<String>,
+    duplicates: &'a mut Told,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -157,20 +158,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 }
                 Entry::Occupied(mut entry) => {
                     if self.shape.counts(entry.key()) {
-                        let path = Way::new(self.way, Step::Key(entry.key())).path();
-                        note(self.duplicates, format!("duplicate field {}", quoted(&path)));
+                        let path = || Way::new(self.way, Step::Key(entry.key())).path();
+                        self.duplicates.say(|| format!("duplicate field {}", quoted(&path())));
                     }
                     entry.insert(value);
                 }
             }
         }
         Ok(Value::Object(fields))
-    }
-}
-
-/// Says a thing once, and not too many of them.
-fn note(said: &mut Vec<String>, text: String) {
-    if said.len() < MOST_FAULTS && !said.contains(&text) {
-        said.push(text);
     }
 }

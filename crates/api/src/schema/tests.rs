@@ -254,3 +254,15 @@ fn pruning_leaves_zero_and_absent_the_same() {
     prune(root(SERVICE), &mut zero);
     assert_eq!(zero, json!({"spec": {"ports": [{}]}}));
 }
+
+#[test]
+fn a_long_name_above_many_faults_is_not_repeated_for_each_of_them() {
+    let name = "k".repeat(150_000);
+    let many: serde_json::Map<String, Value> = (0..2_000).map(|n| (format!("f{n}"), json!(n))).collect();
+    let unknown = faults(IP_POOL, &json!({"spec": {"allocations": {&name: many}}}));
+    assert_eq!(unknown.len(), 2);
+    assert!(unknown[0].ends_with(".f0\""));
+    let twice = vec![r#""a":1,"b":1,"c":1,"a":1,"b":1,"c":1"#; 1_000].join(",");
+    let body = format!(r#"{{"spec":{{"{name}":{{{twice}}}}}}}"#);
+    assert_eq!(parse(root(IP_POOL), body.as_bytes()).unwrap().duplicates.len(), 2);
+}

@@ -17,7 +17,14 @@ struct Term {
     label: String,
     equal: bool,
     value: String,
-    read: fn(&Object) -> String,
+    /// Which of the kind's values it is about.
+    index: usize,
+}
+
+/// The values that selectors on a kind can be about: of the name, of the namespace, and of the fields that it declares.
+pub fn values(object: &Object, kind: &Kind) -> Box<[String]> {
+    let metadata = [object.name().to_owned(), object.namespace().to_owned()];
+    metadata.into_iter().chain(kind.selectable.iter().map(|field| (field.value)(object))).collect()
 }
 
 impl FieldSelector {
@@ -32,8 +39,8 @@ impl FieldSelector {
             terms.push((label, equal, unescaped(value)?));
         }
         let terms = terms.into_iter().map(|(label, equal, value)| {
-            let read = reader(label, kind)?;
-            Ok(Term { label: label.to_owned(), equal, value, read })
+            let index = index(label, kind)?;
+            Ok(Term { label: label.to_owned(), equal, value, index })
         });
         Ok(Self { terms: terms.collect::<Result<_, _>>()? })
     }
@@ -43,9 +50,9 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// Whether it chooses the object.
-    pub fn matches(&self, object: &Object) -> bool {
-        self.terms.iter().all(|term| ((term.read)(object) == term.value) == term.equal)
+    /// Whether it chooses the object of these [`values`].
+    pub fn matches(&self, values: &[String]) -> bool {
+        self.terms.iter().all(|term| (values.get(term.index) == Some(&term.value)) == term.equal)
     }
 
     /// The one value that a field must have, if the selector says so: with `metadata.name` there is only one object to
@@ -72,14 +79,14 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-fn reader(label: &str, kind: &Kind) -> Result<fn(&Object) -> String, SelectorError> {
+fn index(label: &str, kind: &Kind) -> Result<usize, SelectorError> {
     // Kinds of the cluster that list their fields do not list a namespace among them.
     let namespace = kind.is_namespaced() || kind.selectable.is_empty() && kind.is_built_in();
     match label {
-        "metadata.name" => Ok(|object| object.name().to_owned()),
-        "metadata.namespace" if namespace => Ok(|object| object.namespace().to_owned()),
-        _ => match kind.selectable.iter().find(|field| field.label == label) {
-            Some(field) => Ok(field.value),
+        "metadata.name" => Ok(0),
+        "metadata.namespace" if namespace => Ok(1),
+        _ => match kind.selectable.iter().position(|field| field.label == label) {
+            Some(position) => Ok(2 + position),
             None if kind.selectable.is_empty() && kind.is_built_in() => Err(SelectorError(format!(
                 "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             ))),
@@ -162,7 +169,8 @@ mod tests {
             ("spec.type=x\\,y\\=z", true),
             (",,", true),
         ] {
-            assert_eq!(FieldSelector::parse(text, &KIND).unwrap().matches(&object), chosen, "{text:?}");
+            let values = values(&object, &KIND);
+            assert_eq!(FieldSelector::parse(text, &KIND).unwrap().matches(&values), chosen, "{text:?}");
         }
         let selector = FieldSelector::parse("spec.type=x\\,y,metadata.name=a", &KIND).unwrap();
         assert_eq!(selector.exact("metadata.name"), Some("a"));

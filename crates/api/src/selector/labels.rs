@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::SelectorError;
 use crate::field::{Errors, Path};
 use crate::names;
-use crate::object::Object;
 
 /// A choice of objects by their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +53,6 @@ impl LabelSelector {
         self.requirements.iter().all(|requirement| {
             requirement.matches(labels.and_then(|labels| labels.get(&requirement.key)).and_then(Value::as_str))
         })
-    }
-
-    /// Whether it chooses the object.
-    pub fn chooses(&self, object: &Object) -> bool {
-        self.is_empty() || self.matches(object.at(&["metadata", "labels"]).and_then(Value::as_object))
     }
 }
 

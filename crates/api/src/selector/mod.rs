@@ -8,7 +8,7 @@ mod labels;
 
 use thiserror::Error;
 
-pub use fields::FieldSelector;
+pub use fields::{FieldSelector, values};
 pub use labels::LabelSelector;
 
 /// Why a selector cannot be read. The text is what a client gets to see.

@@ -15,7 +15,9 @@ use server::Server;
 use server::access::{Attributes, User, authorize, files};
 use server::front::{Body, Sender, Serve, Shutdown, status};
 use store::Store;
+use tempfile::TempPath;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tracing::info;
 
 use crate::backup;
@@ -32,9 +34,21 @@ const PIECES: usize = 4;
 /// The API, and the backup beside it.
 pub(super) struct Door {
     server: Server,
+    backups: Backups,
+}
+
+/// Makes backups of the store.
+struct Backups {
     store: Store,
     scratch: PathBuf,
     places: Arc<Semaphore>,
+}
+
+/// A copy of the store that has no name any more: it is gone when it is sent, or when we are.
+struct Backup {
+    file: File,
+    length: u64,
+    _place: OwnedSemaphorePermit,
 }
 
 fn scratch_of(data_dir: &Path) -> PathBuf {
@@ -54,7 +68,7 @@ pub(super) fn clear_scratch(data_dir: &Path) -> Result<()> {
 
 impl Door {
     pub(super) fn new(server: Server, store: Store, data_dir: &Path) -> Self {
-        Self { server, store, scratch: scratch_of(data_dir), places: Arc::new(Semaphore::new(BACKUPS)) }
+        Self { server, backups: Backups::new(store, data_dir) }
     }
 
     async fn backup(&self, method: &Method, user: &User) -> Response<Body> {
@@ -67,29 +81,41 @@ impl Door {
             let message = "the server does not allow this method on the requested resource";
             return status::failed(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
         }
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Some(copy) = self.backups.begin() else {
             let message = "another backup is being made; try again when it is done";
             return status::failed(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         };
         info!(user = user.name, "making a backup");
-        match self.copy().await {
-            Ok((file, length)) => send(file, length, place),
+        match copy.await.context("it stopped").flatten() {
+            Ok(copy) => send(copy),
             Err(error) => {
                 let message = format!("the backup could not be made: {error:#}");
                 status::failed(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &message)
             }
         }
     }
+}
 
-    /// A copy of the store that has no name any more: it is gone when it is sent, or when we are.
-    async fn copy(&self) -> Result<(File, u64)> {
-        files::make_folder(&self.scratch)?;
-        let path = self.scratch.join("backup");
-        self.store.backup(&path).await?;
-        let file = File::open(&path).context("cannot read it")?;
-        std::fs::remove_file(&path).context("cannot remove its name")?;
-        let length = file.metadata().context("cannot read it")?.len();
-        Ok((file, length))
+impl Backups {
+    fn new(store: Store, data_dir: &Path) -> Self {
+        Self { store, scratch: scratch_of(data_dir), places: Arc::new(Semaphore::new(BACKUPS)) }
+    }
+
+    /// Begins a copy, if there is a place for it. It is a task of its own, which comes to its end and gives the place back
+    /// also when the client has gone: a copy that was left alone halfway would stand in the way of the next one.
+    fn begin(&self) -> Option<JoinHandle<Result<Backup>>> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let (store, scratch) = (self.store.clone(), self.scratch.clone());
+        Some(tokio::spawn(async move {
+            files::make_folder(&scratch)?;
+            // Removed however this ends.
+            let name = TempPath::try_from_path(scratch.join("backup")).context("cannot name it")?;
+            store.backup(&name).await?;
+            let file = File::open(&name).context("cannot read it")?;
+            name.close().context("cannot remove its name")?;
+            let length = file.metadata().context("cannot read it")?.len();
+            Ok(Backup { file, length, _place: place })
+        }))
     }
 }
 
@@ -102,12 +128,10 @@ impl Serve for Door {
     }
 }
 
-fn send(file: File, length: u64, place: OwnedSemaphorePermit) -> Response<Body> {
+fn send(copy: Backup) -> Response<Body> {
     let (sender, body) = Body::channel(PIECES);
-    tokio::task::spawn_blocking(move || {
-        pump(file, sender);
-        drop(place);
-    });
+    let length = copy.length;
+    tokio::task::spawn_blocking(move || pump(&copy.file, sender));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -115,7 +139,7 @@ fn send(file: File, length: u64, place: OwnedSemaphorePermit) -> Response<Body> 
     response
 }
 
-fn pump(mut file: File, sender: Sender) {
+fn pump(mut file: &File, sender: Sender) {
     loop {
         let mut piece = Vec::with_capacity(PIECE_BYTES);
         match file.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece) {
@@ -126,5 +150,42 @@ fn pump(mut file: File, sender: Sender) {
         if sender.blocking_send(Bytes::from(piece)).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::embedded::Options;
+    use store::{Txn, Write};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn left(scratch: &Path) -> usize {
+        std::fs::read_dir(scratch).map_or(0, Iterator::count)
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_halfway_is_not_in_the_way_of_the_next() {
+        let home = TempDir::new().unwrap();
+        let store = Store::open(home.path(), Options::default()).unwrap();
+        for number in 0..20 {
+            let write = Write::Put { key: format!("a/{number}").into(), value: vec![b'x'; 1_000_000].into() };
+            store.txn(Txn { compares: Vec::new(), writes: vec![write] }).await.unwrap();
+        }
+        let backups = Backups::new(store, home.path());
+        let abandoned = backups.begin().unwrap();
+        while left(&backups.scratch) == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(abandoned);
+        assert!(backups.begin().is_none(), "it is still being made");
+        drop(backups.places.acquire().await.unwrap());
+        let copy = backups.begin().unwrap().await.unwrap().unwrap();
+        assert!(copy.length > 20_000_000);
+        assert_eq!(left(&backups.scratch), 0);
+        assert!(backups.begin().is_none(), "it is not sent yet");
+        drop(copy);
+        assert!(backups.begin().is_some());
     }
 }

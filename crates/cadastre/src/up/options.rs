@@ -10,7 +10,8 @@ use clap::Args;
 use server::access::credentials::{Credentials, GivenIdentity};
 use server::access::pki::ServerName;
 use server::front::Limits;
-use store::{Store, embedded, etcd};
+use store::embedded::{self, DirLock};
+use store::{Store, etcd};
 use tracing::debug;
 
 use super::ranges::{PortRange, ServiceRanges};
@@ -72,10 +73,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", help_heading = "Who may come in")]
     token_auth_file: Option<PathBuf>,
 
-    /// Where Service IPs come from: a range, or one of each family
+    /// Where Service IPs come from: a range, or one of each family. Services do not get IPs yet; the first address is one of
+    /// the server's names
     #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.0.0.0/24", help_heading = "Services")]
     service_cluster_ip_range: ServiceRanges,
-    /// Where node ports come from
+    /// Where node ports come from. Services do not get node ports yet
     #[arg(long, value_name = "FROM-TO", default_value = "30000-32767", help_heading = "Services")]
     service_node_port_range: PortRange,
 
@@ -162,14 +164,15 @@ impl Options {
         }
     }
 
-    /// Opens the store, which reads all of it.
-    pub(super) async fn open_store(&self) -> Result<Store> {
+    /// Opens the store, which reads all of it, and locks the data directory, which an embedded store does itself.
+    pub(super) async fn open_store(&self) -> Result<(Store, Option<DirLock>)> {
         if !self.etcd_servers.is_empty() {
-            return Ok(Store::connect(self.etcd()).await?);
+            let store = Store::connect(self.etcd()).await?;
+            return Ok((store, Some(DirLock::take(&self.data_dir)?)));
         }
         let folder = self.data_dir.clone();
         let opened = tokio::task::spawn_blocking(move || Store::open(&folder, embedded::Options::default()));
-        Ok(opened.await.context("the store could not be opened")??)
+        Ok((opened.await.context("the store could not be opened")??, None))
     }
 
     fn etcd(&self) -> etcd::Options {

@@ -135,7 +135,7 @@ fn a_data_directory_in_use_is_said_by_every_command() {
     let data = home.path().to_str().unwrap();
     let second = cadastre(&["up", "--data-dir", data, "--listen", "127.0.0.1:0"]);
     assert_eq!(second.code, Some(1));
-    assert!(second.stderr.contains("open in another process"), "{second:?}");
+    assert!(second.stderr.contains("in use by another process"), "{second:?}");
     let check = cadastre(&["check", "--data-dir", data]);
     assert_eq!(check.code, Some(1));
     assert!(check.stderr.contains("a server is using the store"), "{check:?}");

@@ -1,5 +1,8 @@
 //! The token file: `TOKEN,USER,UID,"GROUP1,GROUP2"` on each line, as kube-apiserver's `--token-auth-file` has it.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -34,9 +37,16 @@ pub enum TokenFileError {
 }
 
 /// Reads all tokens and their users. Records without a token are left out, with a warning.
+///
+/// The file is written by people and may be shared with another server, so one that others may read is not closed to them,
+/// as our own files are: whoever runs the server is told.
 pub fn read(path: &Path) -> Result<Vec<(String, User)>, TokenFileError> {
     let unreadable = |source| TokenFileError::Unreadable { path: path.to_owned(), source };
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_path(path).map_err(unreadable)?;
+    let file = File::open(path).map_err(|error| unreadable(error.into()))?;
+    if is_open_to_others(&file).map_err(|error| unreadable(error.into()))? {
+        warn!("others than its owner may read the token file '{path}': chmod 600 '{path}'", path = path.display());
+    }
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file);
     let mut tokens = Vec::new();
     for (index, record) in reader.records().enumerate() {
         let record = record.map_err(unreadable)?;
@@ -55,14 +65,21 @@ pub fn read(path: &Path) -> Result<Vec<(String, User)>, TokenFileError> {
     Ok(tokens)
 }
 
+/// Whether others than its owner may read or write a file.
+fn is_open_to_others(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+
     use super::*;
     use crate::access::AUTHENTICATED;
 
     fn read_text(text: &str) -> Result<Vec<(String, User)>, TokenFileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
+        fs::write(file.path(), text).unwrap();
         read(file.path())
     }
 
@@ -84,6 +101,17 @@ mod tests {
             error.contains("must have at least 3 columns (token, user name, user uid), found 2 in record 2"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_known_and_read_all_the_same() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "t1,jane,7\n").unwrap();
+        for (mode, open) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true), (0o602, true)] {
+            fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_open_to_others(file.as_file()).unwrap(), open, "{mode:o}");
+            assert_eq!(read(file.path()).unwrap().len(), 1);
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Bytes that are shared (cached objects, watch frames) are passed on as they are; nothing here copies.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -26,7 +25,6 @@ pub struct Gone;
 pub struct Body(Inner);
 
 enum Inner {
-    Pieces(VecDeque<Bytes>),
     Channel(mpsc::Receiver<Result<Bytes, Broken>>),
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>),
     Whole(Option<Bytes>),
@@ -41,11 +39,6 @@ impl Body {
     /// These bytes, in one piece.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
-    }
-
-    /// These bytes one after another.
-    pub fn pieces(pieces: impl IntoIterator<Item = Bytes>) -> Self {
-        Self(Inner::Pieces(pieces.into_iter().filter(|piece| !piece.is_empty()).collect()))
     }
 
     /// What the stream yields, each item sent at once. It is polled by the connection itself: no task, no queue.
@@ -63,7 +56,7 @@ impl Body {
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
-            Inner::Whole(_) | Inner::Pieces(_) => "Body(bytes)",
+            Inner::Whole(_) => "Body(bytes)",
             Inner::Channel(_) | Inner::Stream(_) => "Body(stream)",
         })
     }
@@ -80,12 +73,7 @@ impl From<Bytes> for Body {
 pub struct Sender(mpsc::Sender<Result<Bytes, Broken>>);
 
 impl Sender {
-    /// Passes bytes on when there is room.
-    pub async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
-        self.0.send(Ok(bytes)).await.map_err(|_| Gone)
-    }
-
-    /// The same from a thread that may wait.
+    /// Passes bytes on when there is room, from a thread that may wait.
     pub fn blocking_send(&self, bytes: Bytes) -> Result<(), Gone> {
         self.0.blocking_send(Ok(bytes)).map_err(|_| Gone)
     }
@@ -104,7 +92,6 @@ impl hyper::body::Body for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let next = match &mut self.0 {
             Inner::Whole(bytes) => Poll::Ready(bytes.take().map(Ok)),
-            Inner::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(Ok)),
             Inner::Channel(receiver) => receiver.poll_recv(cx),
             Inner::Stream(stream) => stream.as_mut().poll_next(cx),
         };
@@ -114,16 +101,13 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Inner::Whole(bytes) => bytes.is_none(),
-            Inner::Pieces(pieces) => pieces.is_empty(),
             Inner::Channel(_) | Inner::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        let exact = |lengths: &mut dyn Iterator<Item = usize>| SizeHint::with_exact(lengths.sum::<usize>() as u64);
         match &self.0 {
-            Inner::Whole(bytes) => exact(&mut bytes.iter().map(Bytes::len)),
-            Inner::Pieces(pieces) => exact(&mut pieces.iter().map(Bytes::len)),
+            Inner::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Inner::Channel(_) | Inner::Stream(_) => SizeHint::default(),
         }
     }
@@ -145,30 +129,35 @@ mod tests {
         assert!(Body::empty().is_end_stream() && Body::whole("").is_end_stream());
         assert_eq!(Body::whole("abc").size_hint().exact(), Some(3));
         assert_eq!(bytes_of(Body::whole("abc")).await.unwrap(), "abc");
-        let pieces = || Body::pieces(["a", "", "bc"].map(Bytes::from));
-        assert_eq!(pieces().size_hint().exact(), Some(3));
-        assert_eq!(bytes_of(pieces()).await.unwrap(), "abc");
+    }
+
+    /// Does that with a sender on a thread of its own, and then drops it or not.
+    fn fed(feed: impl FnOnce(Sender) + Send + 'static) -> Body {
+        let (sender, body) = Body::channel(4);
+        std::thread::spawn(move || feed(sender)).join().unwrap();
+        body
     }
 
     #[tokio::test]
     async fn a_channel_ends_with_its_sender_or_breaks_off() {
-        let (sender, body) = Body::channel(4);
-        sender.send("a".into()).await.unwrap();
-        sender.send("b".into()).await.unwrap();
-        drop(sender);
+        let body = fed(|sender| {
+            sender.blocking_send("a".into()).unwrap();
+            sender.blocking_send("b".into()).unwrap();
+        });
         assert_eq!(body.size_hint().exact(), None);
         assert_eq!(bytes_of(body).await.unwrap(), "ab");
 
-        let (sender, body) = Body::channel(4);
-        sender.send("a".into()).await.unwrap();
-        std::thread::spawn(move || sender.blocking_break("disk")).join().unwrap();
+        let body = fed(|sender| {
+            sender.blocking_send("a".into()).unwrap();
+            sender.blocking_break("disk");
+        });
         assert_eq!(bytes_of(body).await, Err(Broken("disk".to_owned())));
     }
 
-    #[tokio::test]
-    async fn a_sender_learns_that_the_client_is_gone() {
+    #[test]
+    fn a_sender_learns_that_the_client_is_gone() {
         let (sender, body) = Body::channel(1);
         drop(body);
-        assert_eq!(sender.send("a".into()).await, Err(Gone));
+        assert_eq!(sender.blocking_send("a".into()), Err(Gone));
     }
 }

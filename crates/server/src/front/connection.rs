@@ -3,6 +3,7 @@
 //! The protocol is the one that the handshake agreed on: HTTP/2 if the client offered it, HTTP/1.1 otherwise. Nothing is
 //! guessed from the first bytes, so a client that sends none is under a clock like every other.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -15,13 +16,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error};
@@ -102,7 +104,8 @@ async fn speak<S: Serve>(house: Arc<House<S>>, stream: TlsStream<Stall<TcpStream
             .max_concurrent_streams(limits.streams)
             .max_header_list_size(limits.head_bytes)
             .serve_connection(io, service);
-        drive(pin!(connection), shutdown, activity.silence(limits.idle)).await
+        let stuck = activity.stuck(limits.stream_stall);
+        drive(pin!(connection), shutdown, activity.silence(limits.idle), stuck).await
     } else {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -110,25 +113,44 @@ async fn speak<S: Serve>(house: Arc<House<S>>, stream: TlsStream<Stall<TcpStream
             .max_header_size(limits.head_bytes as usize)
             .max_buf_size(BUFFER)
             .serve_connection(io, service);
-        drive(pin!(connection), shutdown, std::future::pending()).await
+        // An answer that is not taken is a write that waits, for which the socket has a clock.
+        drive(pin!(connection), shutdown, std::future::pending(), std::future::pending()).await
     };
-    if let Err(error) = ended {
-        if is_stall(&error) {
+    match ended {
+        Ok(()) => {}
+        Err(Early::Stuck) => {
             counters.stalled.increase();
+            debug!("a connection was cut: the client leaves an answer untaken");
         }
-        debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+        Err(Early::Broken(error)) => {
+            if is_stall(&error) {
+                counters.stalled.increase();
+            }
+            debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+        }
     }
 }
 
-/// Runs a connection; lets it finish what it has begun when the shutdown begins or nobody speaks any more.
+/// Why a connection ended before its client ended it.
+enum Early {
+    /// Somebody broke off, or did not keep to the protocol.
+    Broken(hyper::Error),
+    /// The client left an answer untaken.
+    Stuck,
+}
+
+/// Runs a connection; lets it finish what it has begun when the shutdown begins or nobody speaks any more, and cuts it when
+/// it is stuck.
 async fn drive<C>(
     mut connection: Pin<&mut C>,
     shutdown: Shutdown,
     silence: impl Future<Output = ()>,
-) -> hyper::Result<()>
+    stuck: impl Future<Output = ()>,
+) -> Result<(), Early>
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
+    let mut stuck = pin!(stuck);
     let farewell = async {
         tokio::select! {
             () = shutdown.begun() => {}
@@ -137,11 +159,13 @@ where
     };
     tokio::select! {
         biased;
-        ended = connection.as_mut() => return ended,
+        ended = connection.as_mut() => return ended.map_err(Early::Broken),
+        () = stuck.as_mut() => return Err(Early::Stuck),
         () = farewell => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
-        ended = connection => ended,
+        ended = connection => ended.map_err(Early::Broken),
+        () = stuck => Err(Early::Stuck),
         () = shutdown.cut() => Ok(()),
     }
 }
@@ -183,7 +207,8 @@ impl<S: Serve> Line<S> {
                 status::refused(&refused)
             }
         };
-        response.map(|body| Tracked { body, _busy: busy })
+        busy.waits_for_client(!response.body().is_end_stream());
+        response.map(|body| Tracked { body, busy })
     }
 }
 
@@ -194,6 +219,9 @@ struct Activity {
     open: AtomicU32,
     /// Those there ever were; it may wrap.
     begun: AtomicU32,
+    /// Since when answers that have more to send wait for the client to take it, by the number of the request. One that
+    /// waits for us, as a watch does most of the time, is not here.
+    untaken: Mutex<HashMap<u32, Instant>>,
 }
 
 impl Activity {
@@ -207,29 +235,56 @@ impl Activity {
             }
         }
     }
+
+    /// Waits until the client has left some answer untaken for that long, or a little longer.
+    async fn stuck(&self, limit: Duration) {
+        loop {
+            sleep(limit / 4).await;
+            if self.untaken.lock().values().any(|since| since.elapsed() >= limit) {
+                return;
+            }
+        }
+    }
 }
 
 /// A request that is not answered to the end.
-struct Busy(Arc<Activity>);
+struct Busy {
+    activity: Arc<Activity>,
+    number: u32,
+}
 
 impl Busy {
     fn new(activity: &Arc<Activity>) -> Self {
-        activity.begun.fetch_add(1, Ordering::Relaxed);
+        let number = activity.begun.fetch_add(1, Ordering::Relaxed);
         activity.open.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(activity))
+        Self { activity: Arc::clone(activity), number }
+    }
+
+    /// Says whose turn it is: the client's, to take what there is, or ours.
+    fn waits_for_client(&self, waits: bool) {
+        let mut untaken = self.activity.untaken.lock();
+        if waits {
+            untaken.insert(self.number, Instant::now());
+        } else {
+            untaken.remove(&self.number);
+        }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.activity.open.fetch_sub(1, Ordering::Relaxed);
+        self.waits_for_client(false);
     }
 }
 
 /// A body that keeps its request open until it is sent or dropped.
+///
+/// The protocol asks it for more only when the client has room. In HTTP/2 each answer has a window of its own, and a client
+/// that reads everything else but opens none for an answer would keep it for ever.
 struct Tracked {
     body: Body,
-    _busy: Busy,
+    busy: Busy,
 }
 
 impl hyper::body::Body for Tracked {
@@ -237,7 +292,9 @@ impl hyper::body::Body for Tracked {
     type Error = Broken;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.busy.waits_for_client(matches!(polled, Poll::Ready(Some(Ok(_)))));
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -17,6 +17,9 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a client may leave a write waiting without taking a byte of it.
     pub stall: Duration,
+    /// How long a client may leave one HTTP/2 answer untaken while it takes others. The whole connection is cut then, which is
+    /// hard on one that is only slow: it is given more time.
+    pub stream_stall: Duration,
     /// How long requests may go on after a shutdown began.
     pub drain: Duration,
 }
@@ -31,6 +34,7 @@ impl Default for Limits {
             // Go's clients close what was idle for 90 s. If we were first, a request could cross our farewell.
             idle: Duration::from_secs(100),
             stall: Duration::from_secs(30),
+            stream_stall: Duration::from_mins(2),
             drain: Duration::from_secs(20),
         }
     }

@@ -13,7 +13,7 @@ use super::path::Target;
 use super::query::Query;
 use super::show;
 use super::write::{self, Committed, Done, MOST_TRIES};
-use crate::registry::namespaces;
+use crate::registry;
 
 /// The characters that generated names end with: no vowels, so that they spell nothing.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -74,8 +74,7 @@ pub(crate) async fn insert(
             warnings.extend((kind.warnings)(&object, None));
         }
         let name = object.name().to_owned();
-        let depends =
-            if kind.is_namespaced() { Some(namespaces::admit(store, kind, namespace, &name).await?) } else { None };
+        let depends = registry::admit(store, kind, namespace, &name).await?;
         let key = write::key(resource, namespace, &name);
         if dry_run {
             store.settle().await?;

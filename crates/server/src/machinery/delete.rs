@@ -44,12 +44,16 @@ impl DeleteOptions {
             let options = schema::definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
                 .ok_or_else(|| Failure::internal("there is no schema of DeleteOptions"))?;
             let (value, _) = decode::value(options, headers, body)?;
-            let Some(given) = Object::from_value(value) else {
-                return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
-            };
+            let mut given = Object::from_value(value).unwrap_or_default();
             if !matches!(given.kind(), "" | "DeleteOptions") {
                 return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
             }
+            // A precondition or a dry run that cannot be read must not be taken for none.
+            decode::checked(options, &mut given, Vec::new(), decode::Strictness::Ignore).map_err(|why| {
+                Failure::bad_request(format!(
+                    "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
+                ))
+            })?;
             let tried: Vec<&str> = given
                 .at(&["dryRun"])
                 .and_then(Value::as_array)
@@ -106,16 +110,15 @@ pub(crate) async fn delete(
             Some(entry) => plan(resource, entry, options),
             None => Err(Failure::not_found(kind, name)),
         };
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(_) if !settled => {
-                store.settle().await?;
-                settled = true;
-                entry = store.get(&key);
-                continue;
-            }
-            Err(failure) => return Err(failure),
-        };
+        // Only a transaction finds out by itself that memory is behind: look at the newest before answering without one.
+        let is_written = matches!(plan, Ok(Plan::Mark(_) | Plan::Remove)) && !options.dry_run;
+        if !settled && !is_written {
+            store.settle().await?;
+            settled = true;
+            entry = store.get(&key);
+            continue;
+        }
+        let plan = plan?;
         let Some(current) = &entry else { return Err(Failure::not_found(kind, name)) };
         let revision = current.revision.to_string();
         let write = match &plan {
@@ -224,7 +227,7 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
     }
     mark(&mut object, grace);
     if object.generation() > 0 {
-        let next = object.generation() + 1;
+        let next = object.generation().saturating_add(1);
         object.set(&["metadata", "generation"], json!(next));
     }
     behaviour.terminating(&mut object);

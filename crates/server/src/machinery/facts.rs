@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use api::Row;
+use api::{Row, selector};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
@@ -23,6 +23,9 @@ pub(crate) struct Facts {
     /// Of the stored form, once somebody asked for a table.
     #[serde(skip)]
     row: OnceLock<Row>,
+    /// The values that field selectors look at, of the stored form, once somebody used one.
+    #[serde(skip)]
+    fields: OnceLock<Box<[String]>>,
 }
 
 impl Facts {
@@ -46,13 +49,27 @@ impl Facts {
 
     /// The row of the entry, whose bytes these are. Only that of the stored form is kept.
     pub(crate) fn row(&self, resource: &Resource, value: &[u8]) -> Result<Cow<'_, Row>, Failure> {
-        if !resource.is_stored_form() {
-            return show::row(resource, value).map(Cow::Owned);
-        }
-        if let Some(row) = self.row.get() {
-            return Ok(Cow::Borrowed(row));
-        }
-        let row = show::row(resource, value)?;
-        Ok(Cow::Borrowed(self.row.get_or_init(|| row)))
+        kept(&self.row, resource, || show::row(resource, value))
     }
+
+    /// The values of the entry that field selectors look at, likewise.
+    pub(crate) fn fields(&self, resource: &Resource, value: &[u8]) -> Result<Cow<'_, Box<[String]>>, Failure> {
+        kept(&self.fields, resource, || Ok(selector::values(&show::read(resource, value)?, resource.kind)))
+    }
+}
+
+/// What is in the place or else made for it; other views than the stored one are made anew each time.
+fn kept<'a, T: Clone>(
+    place: &'a OnceLock<T>,
+    resource: &Resource,
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Result<Cow<'a, T>, Failure> {
+    if !resource.is_stored_form() {
+        return make().map(Cow::Owned);
+    }
+    if let Some(kept) = place.get() {
+        return Ok(Cow::Borrowed(kept));
+    }
+    let fresh = make()?;
+    Ok(Cow::Borrowed(place.get_or_init(|| fresh)))
 }

@@ -285,7 +285,12 @@ impl From<StoreError> for Failure {
             StoreError::TooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", error.to_string())
             }
-            _ => {
+            // Trying again does not help.
+            StoreError::TooMany { .. }
+            | StoreError::Invalid(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Unsupported(_) => Self::internal(error.to_string()),
+            StoreError::Unavailable(_) | StoreError::Closed => {
                 let mut failure = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
                 failure.details.retry_after = Some(1);
                 failure

@@ -213,11 +213,6 @@ pub(crate) async fn find(
 ) -> Result<Found, Failure> {
     let options = Options::read(query)?;
     freshen(store, options.at).await?;
-    if selection.single {
-        let found = store.get(&selection.prefix).filter(|entry| selection.chooses(resource, entry));
-        let revision = store.revision();
-        return Ok(Found { entries: found.into_iter().collect(), revision, next: None, remaining: None });
-    }
     let mut after = options.next.as_ref().map(|next| next.after(&selection.prefix));
     let mut at = match options.at {
         At::Exact(revision) => Some(revision),

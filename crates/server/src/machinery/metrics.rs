@@ -11,6 +11,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use store::Stats;
 
+use crate::front::Counters;
+
 /// Which requests are counted together.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct Labels {
@@ -57,10 +59,10 @@ impl Metrics {
         self.requests.get_or_create(labels).inc();
     }
 
-    /// Everything that is counted here and in the store, as text.
-    pub(crate) fn text(&self, store: &Stats) -> String {
+    /// Everything that is counted here, in the store and at the door, as text.
+    pub(crate) fn text(&self, store: &Stats, door: &Counters) -> String {
         let mut all = Registry::default();
-        for (name, help, value) in figures(store) {
+        for (name, help, value) in figures(store).into_iter().chain(at_the_door(door)) {
             let gauge = Gauge::<u64, AtomicU64>::default();
             gauge.set(value);
             all.register(name, help, gauge);
@@ -73,6 +75,20 @@ impl Metrics {
         let _ = prometheus_client::encoding::text::encode(&mut text, &all);
         text
     }
+}
+
+/// What happened at the door, likewise.
+fn at_the_door(door: &Counters) -> [(&'static str, &'static str, u64); 8] {
+    [
+        ("cadastre_connections", "Open connections", door.open()),
+        ("cadastre_connections_accepted", "Connections so far", door.accepted.get()),
+        ("cadastre_connections_full", "Times that a connection had to wait for one to end", door.full.get()),
+        ("cadastre_connections_stalled", "Connections cut because the client took no more bytes", door.stalled.get()),
+        ("cadastre_handshakes_failed", "TLS handshakes that failed", door.handshakes_failed.get()),
+        ("cadastre_handshakes_timed_out", "TLS handshakes that took too long", door.handshakes_timed_out.get()),
+        ("cadastre_requests_refused", "Requests with credentials that nobody has", door.refused.get()),
+        ("cadastre_requests_panicked", "Requests whose handling failed by a fault of the server", door.panics.get()),
+    ]
 }
 
 /// The store's figures under the names they have here.

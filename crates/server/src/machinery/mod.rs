@@ -51,10 +51,11 @@ pub use self::reply::{Content, Pieces, Reply};
 use self::select::Selection;
 use self::show::Include;
 use self::write::Done;
+use crate::Config;
 use crate::access::{Attributes, User, authorize};
 use crate::front::Shutdown;
 
-/// A request whose body has been read.
+/// A request.
 pub struct Request {
     /// The HTTP method.
     pub method: Method,
@@ -73,52 +74,62 @@ pub struct Request {
 /// The machinery over a store.
 pub(crate) struct Machinery {
     pub(crate) store: Store,
-    /// Where clients reach the server, for discovery.
-    address: String,
-    request_timeout: Duration,
+    config: Config,
     metrics: metrics::Metrics,
 }
 
 impl Machinery {
-    pub(crate) fn new(store: Store, address: String, request_timeout: Duration) -> Self {
-        Self { store, address, request_timeout, metrics: metrics::Metrics::new() }
+    pub(crate) fn new(store: Store, config: Config) -> Self {
+        Self { store, config, metrics: metrics::Metrics::new() }
     }
 
-    /// Answers a request.
-    pub(crate) async fn answer(&self, request: Request, shutdown: &Shutdown) -> Reply {
+    /// Answers a request, whose body is what comes out of the future.
+    pub(crate) async fn answer(
+        &self,
+        mut request: Request,
+        body: impl Future<Output = Result<Bytes, Failure>>,
+        shutdown: &Shutdown,
+    ) -> Reply {
         let started = Instant::now();
         let query = Query::read(&request.query);
         let path = path::read(&request.path);
         let verb = verb(&request.method, &path, &query);
-        let done = match self.time_for(&query) {
+        let done = async {
+            let limit = self.time_for(&query)?;
+            allowed(&request, &path, verb)?;
+            // Who may not do it does not get to fill our memory with it either.
+            if !matches!(request.method, Method::GET | Method::HEAD) {
+                let body = timeout(self.config.request_timeout, body).await;
+                request.body = body.map_err(|_| {
+                    Failure::timeout("the body of the request did not arrive within the allotted timeout")
+                })??;
+            }
             // A watch answers at once and then goes on as long as it likes: only the beginning of an answer is timed.
-            Ok(limit) => match timeout(limit, self.dispatch(&request, &path, verb, &query, shutdown)).await {
+            match timeout(limit, self.dispatch(&request, &path, &query, shutdown)).await {
                 Ok(done) => done,
                 Err(_) => Err(Failure::timeout("request did not complete within the allotted timeout")),
-            },
-            Err(failure) => Err(failure),
+            }
         };
-        let reply = done.unwrap_or_else(Reply::from);
+        let reply = done.await.unwrap_or_else(Reply::from);
         let labels =
             metrics::Labels { verb: verb.to_owned(), resource: label(&path).to_owned(), code: reply.status.as_u16() };
         self.metrics.count(&labels, started.elapsed());
         reply
     }
 
-    /// How long a request may take: what the client gives it, but no longer than the server does.
+    /// How long a request may take: what the client gives it, but no longer than the server does. Nothing is no limit.
     fn time_for(&self, query: &Query) -> Result<Duration, Failure> {
-        Ok(query.timeout()?.map_or(self.request_timeout, |asked| asked.min(self.request_timeout)))
+        let most = self.config.request_timeout;
+        Ok(query.timeout()?.filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
     }
 
     async fn dispatch(
         &self,
         request: &Request,
         path: &Path,
-        verb: &str,
         query: &Query,
         shutdown: &Shutdown,
     ) -> Result<Reply, Failure> {
-        allowed(request, path, verb)?;
         let get = || if request.method == Method::GET { Ok(()) } else { Err(Failure::method_not_allowed()) };
         match path {
             Path::Resource(target) => {
@@ -145,7 +156,7 @@ impl Machinery {
                     return Ok(reply);
                 }
                 let plain = if core {
-                    discovery::core_versions(catalog(), &self.address)
+                    discovery::core_versions(catalog(), &self.config.address)
                 } else {
                     discovery::groups(catalog())
                 };
@@ -174,7 +185,8 @@ impl Machinery {
         match parts.as_slice() {
             ["version"] => Some(Reply::value(StatusCode::OK, &version())),
             ["metrics"] => {
-                let mut reply = Reply::text(StatusCode::OK, self.metrics.text(&self.store.stats()));
+                let mut reply =
+                    Reply::text(StatusCode::OK, self.metrics.text(&self.store.stats(), &self.config.counters));
                 let media = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
                 reply.headers.insert(header::CONTENT_TYPE, media);
                 Some(reply)
@@ -228,6 +240,7 @@ impl Machinery {
             return Err(Failure::no_such_resource());
         }
         let wanted = negotiate::wanted(&request.headers)?;
+        let include = Include::read(wanted.form, query.get("includeObject"))?;
         let Request { headers, body, .. } = request;
         let (store, name) = (&self.store, target.name.as_str());
         match (&request.method, name.is_empty()) {
@@ -235,18 +248,16 @@ impl Machinery {
                 let selection = Selection::read(resource, target, query)?;
                 self.metrics.watches.inc();
                 let watches = Watching(self.metrics.watches.clone());
-                watch::start(store, resource, selection, query, wanted, shutdown.clone(), watches).await
+                watch::start(store, resource, selection, query, wanted, include, shutdown.clone(), watches).await
             }
             (&Method::GET | &Method::HEAD, true) => {
                 let selection = Selection::read(resource, target, query)?;
-                let include = Include::read(query.get("includeObject"))?;
                 let found = list::find(store, resource, &selection, query).await?;
                 list::show_all(resource, found, wanted, include)
             }
             (&Method::GET | &Method::HEAD, false) if part != Some(Subresource::Finalize) => {
                 let key = resource.key(&target.namespace, name);
                 let entry = list::get(store, resource, &key, name, query).await?;
-                let include = Include::read(query.get("includeObject"))?;
                 list::show_one(resource, StatusCode::OK, &entry.value, wanted, include)
             }
             (&Method::POST, true) => {
@@ -254,21 +265,21 @@ impl Machinery {
                     return Err(Failure::method_not_allowed());
                 }
                 let done = create::create(store, resource, target, query, headers, body).await?;
-                answer_write(resource, done, wanted, query)
+                answer_write(resource, done, wanted, include)
             }
             (&Method::PUT, false) => {
                 let done = update::replace(store, resource, target, part, query, headers, body).await?;
-                answer_write(resource, done, wanted, query)
+                answer_write(resource, done, wanted, include)
             }
             (&Method::PATCH, false) if part != Some(Subresource::Finalize) => {
                 let patch = patch_kind(resource, headers)?;
                 let done = update::patch(store, resource, target, part, query, patch, body).await?;
-                answer_write(resource, done, wanted, query)
+                answer_write(resource, done, wanted, include)
             }
             (&Method::DELETE, false) if part.is_none() => {
                 let options = delete::DeleteOptions::read(query, headers, body)?;
                 let done = delete::delete(store, resource, &target.namespace, name, &options).await?;
-                answer_delete(resource, &done, wanted, query)
+                answer_delete(resource, &done, wanted, include)
             }
             (&Method::DELETE, true) if kind.deletes_collection => {
                 if kind.is_namespaced() && target.namespace.is_empty() {
@@ -278,7 +289,7 @@ impl Machinery {
                 let selection = Selection::read(resource, target, query)?;
                 let mut found = list::find(store, resource, &selection, query).await?;
                 found.entries = delete::delete_all(store, resource, found.entries, &options).await?;
-                list::show_all(resource, found, wanted, Include::Metadata)
+                list::show_all(resource, found, wanted, include)
             }
             _ => Err(Failure::method_not_allowed()),
         }
@@ -359,14 +370,13 @@ fn answer_write(
     resource: &Resource,
     (status, done, warnings): (StatusCode, Done, Vec<String>),
     wanted: Wanted,
-    query: &Query,
+    include: Include,
 ) -> Result<Reply, Failure> {
-    let include = Include::read(query.get("includeObject"))?;
     Ok(list::show_one(resource, status, done.value(), wanted, include)?.warned(&warnings))
 }
 
 /// A delete answers with the object where it stays, or where its kind says so; else with a Status.
-fn answer_delete(resource: &Resource, done: &Done, wanted: Wanted, query: &Query) -> Result<Reply, Failure> {
+fn answer_delete(resource: &Resource, done: &Done, wanted: Wanted, include: Include) -> Result<Reply, Failure> {
     let kind = resource.kind;
     if matches!(done, Done::Gone(_)) && !kind.answers_deleted {
         let last = show::read(resource, done.value())?;
@@ -379,7 +389,6 @@ fn answer_delete(resource: &Resource, done: &Done, wanted: Wanted, query: &Query
         };
         return Reply::value(StatusCode::OK, &Status::success(&details)).encoded(wanted.encoding);
     }
-    let include = Include::read(query.get("includeObject"))?;
     list::show_one(resource, StatusCode::OK, done.value(), wanted, include)
 }
 
@@ -399,5 +408,30 @@ fn architecture() -> &'static str {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::Trigger;
+
+    #[tokio::test]
+    async fn nobody_sends_a_body_who_may_not_do_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), store::embedded::Options::default()).unwrap();
+        let machinery = Machinery::new(store, Config::default());
+        for method in [Method::POST, Method::DELETE] {
+            let request = Request {
+                method,
+                path: "/api/v1/namespaces/default/configmaps".to_owned(),
+                query: String::new(),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+                user: Arc::new(User::anonymous()),
+            };
+            let reply = machinery.answer(request, std::future::pending(), &Trigger::default().shutdown()).await;
+            assert_eq!(reply.status, StatusCode::FORBIDDEN);
+        }
     }
 }

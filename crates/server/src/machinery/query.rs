@@ -88,7 +88,7 @@ fn duration(text: &str) -> Option<Duration> {
             "h" => 3600.0,
             _ => return None,
         };
-        total += Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()?;
+        total = total.checked_add(Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()?)?;
         rest = tail;
     }
     Some(total)
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(duration("1.5s"), Some(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Some(Duration::from_millis(250)));
         assert_eq!(duration("7"), Some(Duration::from_secs(7)));
-        for bad in ["s", "1x", "-1s", "1s2"] {
+        for bad in ["s", "1x", "-1s", "1s2", "18000000000000000000s18000000000000000000s"] {
             assert_eq!(duration(bad), None, "{bad}");
         }
     }

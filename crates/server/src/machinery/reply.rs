@@ -1,5 +1,6 @@
 //! What goes back to a client: a status, a few headers and a content that is whole or still being made.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,12 @@ use super::failure::Failure;
 use super::negotiate::Encoding;
 use super::{show, yaml};
 use crate::front::Broken;
+
+/// How many characters all warnings of an answer may have before each of them is cut; what is over it then is left out.
+const MOST_WARNED: usize = 4096;
+
+/// How many characters of a warning are told if all of them together have too many.
+const LONGEST_WARNING: usize = 256;
 
 /// A content that is made while it is sent.
 pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
@@ -60,10 +67,10 @@ impl Reply {
         Self::new(status, "text/plain; charset=utf-8", Content::Whole(text.into()))
     }
 
-    /// The same reply with warnings for the client.
+    /// The same reply with warnings for the client, each once. If they are long, none is told in full.
     #[must_use]
     pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
-        for warning in warnings {
+        for warning in shortened(warnings) {
             let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, " ");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
                 self.headers.append(header::WARNING, value);
@@ -83,6 +90,26 @@ impl Reply {
     }
 }
 
+/// The warnings that are told, as far as they are told: clients and whatever is between refuse an answer whose headers are
+/// too long.
+fn shortened(warnings: &[String]) -> impl Iterator<Item = &str> {
+    let mut said = HashSet::new();
+    let each: Vec<&str> =
+        warnings.iter().map(String::as_str).filter(|one| !one.is_empty() && said.insert(*one)).collect();
+    let length = |text: &str| text.chars().count();
+    let is_long = each.iter().map(|one| length(one)).sum::<usize>() > MOST_WARNED;
+    let cut = move |one: &'_ str| match one.char_indices().nth(LONGEST_WARNING) {
+        Some((end, _)) if is_long => end,
+        _ => one.len(),
+    };
+    let mut told = 0;
+    each.into_iter().map(move |one| &one[..cut(one)]).take_while(move |one| {
+        let has_room = told < MOST_WARNED;
+        told += length(one);
+        has_room
+    })
+}
+
 impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
         let mut reply = Self::value(failure.code, &failure.status());
@@ -90,5 +117,34 @@ impl From<Failure> for Reply {
             reply.headers.insert(header::RETRY_AFTER, seconds.into());
         }
         reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(warnings: &[String]) -> Vec<String> {
+        let reply = Reply::text(StatusCode::OK, "").warned(warnings);
+        reply.headers.get_all(header::WARNING).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_warning_is_told_once_and_in_full_if_there_is_room() {
+        let long = "x".repeat(MOST_WARNED - 3);
+        let warnings = ["a\"b".to_owned(), String::new(), long.clone(), "a\"b".to_owned()];
+        assert_eq!(told(&warnings), [r#"299 - "a\"b""#.to_owned(), format!("299 - \"{long}\"")]);
+    }
+
+    #[test]
+    fn very_many_or_long_warnings_are_cut_and_then_left_out() {
+        let long = |n: usize| format!("{n:04}{}", "x".repeat(10_000));
+        let all: Vec<String> = (0..5_000).map(long).collect();
+        let told = told(&all);
+        assert_eq!(told.len(), MOST_WARNED / LONGEST_WARNING);
+        assert!(told.iter().all(|one| one.len() == LONGEST_WARNING + "299 - \"\"".len()), "{told:?}");
+        let short: Vec<String> = (0..5_000).map(|n| n.to_string()).collect();
+        assert!(super::shortened(&short).map(str::len).sum::<usize>() < MOST_WARNED + LONGEST_WARNING);
+        assert_eq!(super::shortened(&["é".repeat(5_000)]).next().unwrap(), "é".repeat(LONGEST_WARNING));
     }
 }

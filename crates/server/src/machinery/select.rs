@@ -8,15 +8,12 @@ use super::facts::Facts;
 use super::failure::Failure;
 use super::path::Target;
 use super::query::Query;
-use super::show;
 
 /// What a list, a watch or a collective delete is about.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     /// What the keys begin with; the whole key if it is about one name.
     pub(crate) prefix: String,
-    /// Whether it is about one name only.
-    pub(crate) single: bool,
     labels: LabelSelector,
     fields: FieldSelector,
     /// Whether the fields have to be looked at although the key is known.
@@ -37,7 +34,7 @@ impl Selection {
         let single = !name.is_empty() && (!resource.kind.is_namespaced() || !target.namespace.is_empty());
         let prefix = if single { resource.key(&target.namespace, name) } else { resource.prefix(&target.namespace) };
         let looks_at_fields = !(fields.is_empty() || single && fields.only("metadata.name"));
-        Ok(Self { prefix, single, labels, fields, looks_at_fields })
+        Ok(Self { prefix, labels, fields, looks_at_fields })
     }
 
     /// Whether it is about everything under its prefix.
@@ -54,6 +51,6 @@ impl Selection {
     pub(crate) fn chooses(&self, resource: &Resource, entry: &Entry) -> bool {
         (self.labels.is_empty() || self.labels.matches(Some(Facts::of(entry).labels())))
             && (!self.looks_at_fields
-                || show::read(resource, &entry.value).is_ok_and(|object| self.fields.matches(&object)))
+                || Facts::of(entry).fields(resource, &entry.value).is_ok_and(|values| self.fields.matches(&values)))
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::catalog::Resource;
 use super::failure::Failure;
+use super::negotiate::Form;
 
 /// An object as the resource serves it.
 pub(crate) fn json(resource: &Resource, value: &Bytes) -> Result<Bytes, Failure> {
@@ -116,8 +117,10 @@ pub(crate) enum Include {
 }
 
 impl Include {
-    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
+    /// What the client asks for; only tables are asked about.
+    pub(crate) fn read(form: Form, text: &str) -> Result<Self, Failure> {
         match text {
+            _ if !matches!(form, Form::Table(_)) => Ok(Self::Metadata),
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),

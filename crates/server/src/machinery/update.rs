@@ -53,6 +53,8 @@ pub(crate) async fn replace(
     let may_create = resource.kind.create_on_update && part.is_none();
     match update.run(|_| Ok((object.clone(), Vec::new())), &mut warnings).await {
         Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create && object.resource_version().is_empty() => {
+            // One that names an object by its uid means that one, which is gone.
+            update.same_uid(&object, "")?;
             let done = insert(store, resource, &target.namespace, object, dry_run, &mut warnings).await?;
             Ok((StatusCode::CREATED, done, warnings))
         }
@@ -151,17 +153,16 @@ impl Update<'_> {
                 Some(entry) => self.plan(entry, &make),
                 None => Err(Failure::not_found(kind, name)),
             };
-            let (plan, told) = match plan {
-                Ok(planned) => planned,
-                // What is in memory may be behind what the client has seen: look at the newest before refusing.
-                Err(_) if !settled => {
-                    self.store.settle().await?;
-                    settled = true;
-                    entry = self.store.get(&key);
-                    continue;
-                }
-                Err(failure) => return Err(failure),
-            };
+            // What is in memory may be behind what the client has seen, and only a transaction finds that out by itself:
+            // look at the newest before answering without one.
+            let is_written = matches!(plan, Ok((Plan::Put(_) | Plan::Delete(_), _))) && !self.dry_run;
+            if !settled && !is_written {
+                self.store.settle().await?;
+                settled = true;
+                entry = self.store.get(&key);
+                continue;
+            }
+            let (plan, told) = plan?;
             let Some(current) = &entry else { return Err(Failure::not_found(kind, name)) };
             let (object, write) = match plan {
                 Plan::Nothing => {
@@ -215,12 +216,14 @@ impl Update<'_> {
         (kind.default)(&mut new);
         write::carry(&mut new, &old);
         new.set(&["metadata", "resourceVersion"], json!(old.resource_version()));
-        if self.part.is_none() {
-            (kind.prepare_update)(&mut new, &old);
+        match self.part {
+            None => (kind.prepare_update)(&mut new, &old),
+            Some(Subresource::Status) => (kind.prepare_status)(&mut new, &old),
+            Some(Subresource::Finalize) => {}
         }
         decode::canonical(kind, &mut new)?;
         if kind.counts_generation && write::differ_in_substance(&new, &old, kind.has(Subresource::Status)) {
-            new.set(&["metadata", "generation"], json!(old.generation() + 1));
+            new.set(&["metadata", "generation"], json!(old.generation().saturating_add(1)));
         }
         let mut errors = Errors::new();
         api::meta::validate_update(kind, &new, &old, &mut errors);
@@ -243,19 +246,24 @@ impl Update<'_> {
         Ok((plan, told))
     }
 
+    /// Refuses a write that was meant for another object of that name.
+    fn same_uid(&self, asked: &Object, uid: &str) -> Result<(), Failure> {
+        if !self.uid_is_condition || asked.uid().is_empty() || asked.uid() == uid {
+            return Ok(());
+        }
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {}, UID in object meta: {uid}",
+            self.resource.key(&self.target.namespace, &self.target.name),
+            asked.uid()
+        );
+        Err(Failure::conflict(self.resource.kind, &self.target.name, why))
+    }
+
     /// Refuses a write that was meant for another state of the object, or for another object of that name.
     fn same_object(&self, asked: &Object, old: &Object) -> Result<(), Failure> {
         let (kind, name) = (self.resource.kind, &self.target.name);
-        if self.uid_is_condition && !asked.uid().is_empty() && asked.uid() != old.uid() {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                self.resource.key(&self.target.namespace, name),
-                asked.uid(),
-                old.uid()
-            );
-            return Err(Failure::conflict(kind, name, why));
-        }
+        self.same_uid(asked, old.uid())?;
         match asked.resource_version() {
             "" | "0" if kind.unconditional_update => Ok(()),
             "" | "0" => Err(Failure::without_revision(kind, name)),

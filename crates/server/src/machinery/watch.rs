@@ -32,27 +32,27 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lasts if the client does not say; it is up to twice as long, so that not all end at once.
 const SHORTEST_DEFAULT: Duration = Duration::from_mins(30);
-/// How much is sent in one piece at most.
+/// The longest that a watch lasts, whatever the client says: more than anybody waits, and less than a clock can count.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+/// How much is sent in one piece, and the rest of the event that goes beyond it.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// The line of an event as it is for everyone who sees the stored form without selectors: made once for all of them.
-struct Line(Bytes);
-
 /// Starts a watch.
+#[expect(clippy::too_many_arguments, reason = "they are the parts of one request")]
 pub(crate) async fn start(
     store: &Store,
     resource: &'static Resource,
     selection: Selection,
     query: &Query,
     wanted: Wanted,
+    include: Include,
     shutdown: Shutdown,
     watching: Watching,
 ) -> Result<Reply, Failure> {
     check(query)?;
-    let include = Include::read(query.get("includeObject"))?;
     let lasts = match query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok()) {
         None | Some(0) => SHORTEST_DEFAULT + spread(SHORTEST_DEFAULT),
-        Some(seconds) => Duration::from_secs(seconds),
+        Some(seconds) => Duration::from_secs(seconds).min(LONGEST),
     };
     let version = query.get("resourceVersion");
     let bookmarks = query.flag("allowWatchBookmarks");
@@ -100,6 +100,7 @@ pub(crate) async fn start(
         headed: false,
         watch,
         initial,
+        taken: VecDeque::new(),
         ends_initial: ends_initial.then_some(after),
         lost,
         bookmarks,
@@ -161,12 +162,6 @@ async fn snapshot(
     selection: &Selection,
     initial: &mut VecDeque<Arc<Entry>>,
 ) -> Result<Revision, Failure> {
-    if selection.single {
-        // The revision first: what comes between the two is then told again, which is allowed, and never lost.
-        let revision = store.revision();
-        initial.extend(store.get(&selection.prefix).filter(|entry| entry.revision <= revision));
-        return Ok(revision);
-    }
     let range = Range { prefix: &selection.prefix, after: None, limit: None, at: None };
     match store.range(range).await {
         Ok(page) => {
@@ -187,6 +182,8 @@ struct Streaming {
     headed: bool,
     watch: Option<Watch>,
     initial: VecDeque<Arc<Entry>>,
+    /// Events that were taken from the watch and are still to be sent. They are shared with all who watch.
+    taken: VecDeque<Arc<Event>>,
     /// The revision of the initial state, until its end was told.
     ends_initial: Option<Revision>,
     /// Why there is no watch.
@@ -204,7 +201,7 @@ struct Streaming {
 
 impl Streaming {
     fn is_over(&self) -> bool {
-        self.watch.is_none() && self.lost.is_none()
+        self.watch.is_none() && self.lost.is_none() && self.taken.is_empty()
     }
 
     /// The next piece of the stream; `None` at its end.
@@ -231,21 +228,25 @@ impl Streaming {
         }
         while out.is_empty() {
             self.wait(&mut out).await?;
+            while out.len() < PIECE_BYTES
+                && let Some(event) = self.taken.pop_front()
+            {
+                self.put_change(&event, &mut out);
+            }
         }
         Some(out.freeze())
     }
 
     /// Waits for the next thing to tell and appends it; `None` when the watch is over and nothing is left to tell.
     async fn wait(&mut self, out: &mut BytesMut) -> Option<()> {
+        if !self.taken.is_empty() {
+            return Some(());
+        }
         let watch = self.watch.as_mut()?;
         tokio::select! {
             biased;
             events = watch.next() => match events {
-                Ok(events) => {
-                    for event in events {
-                        self.put_change(&event, out);
-                    }
-                }
+                Ok(events) => self.taken.extend(events),
                 Err(Ended::Closed) => self.watch = None,
                 Err(Ended::Lagged | Ended::Compacted) => {
                     self.watch = None;
@@ -276,7 +277,12 @@ impl Streaming {
         }
         self.told = event.revision();
         if self.selection.is_all() && self.form == Form::Object && self.resource.is_stored_form() {
-            out.put_slice(&event.memo(line).0);
+            let what = match event.what {
+                What::Delete => "DELETED",
+                What::Put if event.before.is_none() => "ADDED",
+                What::Put => "MODIFIED",
+            };
+            self.put_object(what, &event.entry.value, out);
             return;
         }
         let is = event.what == What::Put && self.selection.chooses(self.resource, &event.entry);
@@ -368,22 +374,6 @@ impl Streaming {
         show::put_value(out, &json!({"type": "BOOKMARK", "object": object}));
         out.put_u8(b'\n');
     }
-}
-
-/// The line of an event for everyone who sees all of the stored form.
-fn line(event: &Event) -> Line {
-    let what = match event.what {
-        What::Delete => "DELETED",
-        What::Put if event.before.is_none() => "ADDED",
-        What::Put => "MODIFIED",
-    };
-    let mut out = BytesMut::with_capacity(event.entry.value.len() + 40);
-    out.put_slice(b"{\"type\":\"");
-    out.put_slice(what.as_bytes());
-    out.put_slice(b"\",\"object\":");
-    out.put_slice(&event.entry.value);
-    out.put_slice(b"}\n");
-    Line(out.freeze())
 }
 
 fn put_error(failure: &Failure, out: &mut BytesMut) {

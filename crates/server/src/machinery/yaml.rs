@@ -18,6 +18,10 @@ const DEEPEST: usize = 64;
 /// How many nodes all aliases together may stand for: a few lines of aliases can otherwise become any amount of memory.
 const MOST_ALIASED: usize = 100_000;
 
+/// How many keys given twice are named, and how many characters of each: the rest would only make the answer long.
+const MOST_TWICE: usize = 100;
+const LONGEST_KEY: usize = 1024;
+
 /// Reads a YAML body, or says why it cannot be read.
 pub(crate) fn to_json(body: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(body).map_err(|error| format!("yaml: {error}"))?;
@@ -136,9 +140,9 @@ impl<'de> Visitor<'de> for NodeVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
         let mut items = Vec::new();
         let mut twice = Vec::new();
-        while let Some(mut item) = access.next_element::<Node>()? {
-            twice.append(&mut item.twice);
-            items.push(item.value);
+        while let Some(Node { value, twice: within }) = access.next_element()? {
+            add(&mut twice, within);
+            items.push(value);
         }
         Ok(Node { value: Value::Array(items), twice })
     }
@@ -148,14 +152,28 @@ impl<'de> Visitor<'de> for NodeVisitor {
         let mut twice = Vec::new();
         // The line is asked of the key, not of the value: there it would cost a second frame on the stack at every level.
         while let Some(Spanned { value: Key(key), defined, .. }) = access.next_key()? {
-            let Node { value, twice: mut within } = access.next_value()?;
-            twice.append(&mut within);
+            let Node { value, twice: within } = access.next_value()?;
+            add(&mut twice, within);
             let text = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
-            if fields.insert(text, value).is_some() {
-                twice.push(format!("line {}: key {key} already set in map", defined.line()));
+            if fields.insert(text, value).is_some() && twice.len() < MOST_TWICE {
+                twice.push(format!("line {}: key {} already set in map", defined.line(), shown(key)));
             }
         }
         Ok(Node { value: Value::Object(fields), twice })
+    }
+}
+
+/// Adds what is said of a part to what is said of the whole, if that has room for it.
+fn add(twice: &mut Vec<String>, within: Vec<String>) {
+    let room = MOST_TWICE - twice.len();
+    twice.extend(within.into_iter().take(room));
+}
+
+/// A key as it is told: in full, unless it is very long.
+fn shown(key: Value) -> Value {
+    match key {
+        Value::String(text) if text.len() > LONGEST_KEY => text.chars().take(LONGEST_KEY).collect::<String>().into(),
+        key => key,
     }
 }
 
@@ -312,6 +330,18 @@ pub(super) mod tests {
             "yaml: unmarshal errors:\n  line 2: key \"a\" already set in map\n  line 5: key \"c\" already set in map";
         assert_eq!(faults, [expected]);
         assert_eq!(to_json(b"a: 1\nb: 1\n").unwrap().faults, [""; 0]);
+    }
+
+    #[test]
+    fn the_keys_given_twice_that_are_told_are_limited() {
+        let many = "- {a: 1, a: 2}\n".repeat(1_000);
+        let long = format!("{}: 1\n", "k".repeat(1_000)).repeat(3_000);
+        let aliased = format!("a: &a {}\nb:\n{}", "k".repeat(100_000), "  *a : 1\n".repeat(90));
+        for (text, told) in [(many, 100), (long, 100), (aliased, 89)] {
+            let Document { faults, .. } = to_json(text.as_bytes()).unwrap();
+            assert_eq!(faults[0].lines().count(), 1 + told);
+            assert!(faults[0].len() < 200_000, "{}", faults[0].len());
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod namespaces;
 
 use api::{Kind, Object};
+use store::{Compare, Store};
 
 use crate::machinery::Failure;
 
@@ -25,6 +26,14 @@ pub(crate) trait Behaviour: Sync {
 struct Stored;
 
 impl Behaviour for Stored {}
+
+/// The condition under which a new object may come to be, if there is one.
+pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Compare>, Failure> {
+    if !kind.is_namespaced() {
+        return Ok(None);
+    }
+    namespaces::admit(store, kind, namespace, name).await.map(Some)
+}
 
 /// The behaviour of a kind.
 pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {

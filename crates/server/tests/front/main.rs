@@ -208,23 +208,41 @@ async fn a_client_that_takes_no_bytes_is_cut() {
         let mut stream = stream;
         match http {
             Http::One => stream.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap(),
-            Http::Two => {
-                // Preface, settings that open the windows wide, a window update for the connection, and a GET.
-                let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-                bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff]);
-                bytes.extend([0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0]);
-                let mut head = vec![0x82, 0x87, 0x41, 1, b'x', 0x04, 6];
-                head.extend(b"/large");
-                bytes.extend([0, 0, u8::try_from(head.len()).unwrap(), 1, 5, 0, 0, 0, 1]);
-                bytes.extend(head);
-                stream.write_all(&bytes).await.unwrap();
-            }
+            Http::Two => stream.write_all(&get_large(0x7fff_ffff)).await.unwrap(),
         }
         stream.read_u8().await.unwrap();
         // The drain lasts much longer than the stall: that nothing had to be cut at its end shows that it had ended.
         assert_eq!(house.close().await, Drained { cut: 0 }, "{http:?}");
         assert_eq!(counters.stalled.get(), 1, "{http:?}");
     }
+}
+
+#[tokio::test]
+async fn a_client_that_opens_no_window_is_cut_although_it_reads() {
+    let house = House::open(Limits { stream_stall: Duration::from_millis(100), ..Limits::default() });
+    let mut stream = house.handshake(house.trusting(Http::Two, None)).await.unwrap();
+    stream.write_all(&get_large(0)).await.unwrap();
+    let mut read = Vec::new();
+    // It ends without a farewell, which is not asked for here.
+    drop(stream.read_to_end(&mut read).await);
+    assert!(!read.is_empty(), "the head of the answer came");
+    let counters = house.counters.clone();
+    assert_eq!(house.close().await, Drained { cut: 0 });
+    assert_eq!(counters.stalled.get(), 1);
+}
+
+/// The first bytes of an HTTP/2 client that gives each answer a window of that size: preface, settings, a window for the
+/// connection, and a GET.
+fn get_large(window: u32) -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4]);
+    bytes.extend(window.to_be_bytes());
+    bytes.extend([0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0]);
+    let mut head = vec![0x82, 0x87, 0x41, 1, b'x', 0x04, 6];
+    head.extend(b"/large");
+    bytes.extend([0, 0, u8::try_from(head.len()).unwrap(), 1, 5, 0, 0, 0, 1]);
+    bytes.extend(head);
+    bytes
 }
 
 #[tokio::test]

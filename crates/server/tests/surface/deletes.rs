@@ -87,3 +87,34 @@ async fn a_namespace_that_goes_takes_nothing_in_and_leaves_when_it_is_finalized(
     assert!(kept.message().contains("this namespace may not be deleted"), "{}", kept.text());
     kept.expect(403);
 }
+
+#[tokio::test]
+async fn options_that_cannot_be_read_are_not_taken_for_none() {
+    let fixture = Fixture::new().await;
+    fixture.config_map("a").await;
+    let url = format!("{CONFIG_MAPS}/a");
+    for options in [
+        json!({"dryRun": "All"}),
+        json!({"preconditions": {"resourceVersion": 123}}),
+        json!({"preconditions": "x"}),
+        json!({"gracePeriodSeconds": "0"}),
+    ] {
+        let headers = [("content-type", "application/json")];
+        let answer = fixture.send(Method::DELETE, &url, &headers, &options.to_string()).await;
+        assert!(answer.expect(400)["message"].as_str().unwrap().contains("cannot unmarshal"), "{}", answer.text());
+        fixture.get(&url).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_generation_that_cannot_grow_does_not_keep_an_object() {
+    let fixture = Fixture::new().await;
+    let mut object = config_map("a");
+    object["metadata"]["generation"] = json!(i64::MAX);
+    object["metadata"]["finalizers"] = json!(["example.com/x"]);
+    fixture.post(CONFIG_MAPS, &object).await.expect(201);
+    let url = format!("{CONFIG_MAPS}/a");
+    fixture.delete(&url).await.expect(200);
+    fixture.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    fixture.get(&url).await.expect(404);
+}

@@ -118,10 +118,15 @@ impl Fixture {
 
     /// Opens a watch.
     pub(crate) async fn watch(&self, url: &str) -> Events {
+        Events { pieces: self.pieces(url).await, rest: Vec::new() }
+    }
+
+    /// The same, for what is sent as it is sent.
+    pub(crate) async fn pieces(&self, url: &str) -> Pieces {
         let reply = self.reply(Method::GET, url, &[], "").await;
         assert_eq!(reply.status, StatusCode::OK, "{url}");
         match reply.content {
-            Content::Live(pieces) => Events { pieces, rest: Vec::new() },
+            Content::Live(pieces) => pieces,
             _ => panic!("{url} is no watch"),
         }
     }

@@ -138,3 +138,47 @@ async fn a_long_list_is_whole() {
     assert_eq!(list["items"].as_array().unwrap().len(), 600);
     assert_eq!(list["items"][0].get("kind"), None, "items of a list do not repeat their kind");
 }
+
+#[tokio::test]
+async fn a_list_of_one_name_is_of_the_revision_that_it_says() {
+    let fixture = Fixture::new().await;
+    let first = fixture.config_map("a").await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    fixture.patch(&format!("{CONFIG_MAPS}/a"), "merge-patch", &json!({"data": {"key": "later"}})).await.expect(200);
+    let one = format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Da");
+    let exact = fixture.get(&format!("{one}&resourceVersion={first}&resourceVersionMatch=Exact")).await.expect(200);
+    assert_eq!(
+        (&exact["items"][0]["data"]["key"], &exact["metadata"]["resourceVersion"]),
+        (&json!("value"), &json!(first))
+    );
+    let latest = fixture.get(&one).await.expect(200);
+    assert_eq!(latest["items"][0]["data"]["key"], "later");
+    fixture.server.store().compact(fixture.server.store().revision()).await.unwrap();
+    fixture.get(&format!("{one}&resourceVersion={first}&resourceVersionMatch=Exact")).await.expect(410);
+}
+
+#[tokio::test]
+async fn a_field_selector_follows_an_object_that_changes() {
+    let fixture = Fixture::new().await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    fixture.post(pods, &pod).await.expect(201);
+    let pending = format!("{pods}?fieldSelector=status.phase%3DPending");
+    assert_eq!(names(&fixture.get(&pending).await.expect(200)), ["p"]);
+    fixture
+        .patch(&format!("{pods}/p/status"), "merge-patch", &json!({"status": {"phase": "Running"}}))
+        .await
+        .expect(200);
+    assert_eq!(names(&fixture.get(&pending).await.expect(200)), [""; 0]);
+    assert_eq!(names(&fixture.get(&format!("{pods}?fieldSelector=status.phase!%3DPending")).await.expect(200)), ["p"]);
+}
+
+#[tokio::test]
+async fn a_wish_for_a_table_that_cannot_be_read_changes_nothing() {
+    let fixture = Fixture::new().await;
+    let url = format!("{CONFIG_MAPS}?includeObject=bogus");
+    let headers = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io"), ("content-type", "application/json")];
+    fixture.send(Method::POST, &url, &headers, &config_map("a").to_string()).await.expect(400);
+    fixture.get(&format!("{CONFIG_MAPS}/a")).await.expect(404);
+    // Nobody who does not want a table is asked about it.
+    fixture.post(&url, &config_map("a")).await.expect(201);
+}

@@ -5,6 +5,8 @@
 mod deletes;
 mod discovery;
 mod fixture;
+mod limits;
 mod lists;
+mod statuses;
 mod watches;
 mod writes;

@@ -1,5 +1,6 @@
 //! Watching: what is told, in which order, and how it ends.
 
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use crate::fixture::{CONFIG_MAPS, Fixture, config_map};
@@ -106,12 +107,46 @@ async fn a_watch_lasts_as_long_as_it_was_asked_for_and_ends_with_a_bookmark() {
     let fixture = Fixture::new().await;
     fixture.config_map("a").await;
     let version = fixture.server.store().revision();
-    let url = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion={version}");
-    let mut events = fixture.watch(&url).await;
-    let bookmark = events.next().await.unwrap();
-    assert_eq!(bookmark["type"], "BOOKMARK");
-    assert_eq!(bookmark["object"]["metadata"]["resourceVersion"], version.to_string());
-    while events.next().await.is_some() {}
+    // From here on time passes when everybody waits. (The store's thread knows only real time.)
+    tokio::time::pause();
+    let started = tokio::time::Instant::now();
+    let url = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=90&allowWatchBookmarks=true&resourceVersion={version}");
+    let mut pieces = fixture.pieces(&url).await;
+    let mut at = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let event: Value = serde_json::from_slice(&piece.unwrap()).unwrap();
+        assert_eq!(event["type"], "BOOKMARK");
+        assert_eq!(event["object"]["metadata"]["resourceVersion"], version.to_string());
+        at.push(started.elapsed().as_secs());
+    }
+    assert_eq!((at, started.elapsed().as_secs()), (vec![60, 88, 90], 90));
+}
+
+#[tokio::test]
+async fn a_watch_from_the_past_comes_in_pieces_of_a_bounded_size() {
+    let fixture = Fixture::new().await;
+    let before = fixture.server.store().revision();
+    for number in 0..12 {
+        let mut object = config_map(&format!("large-{number}"));
+        object["data"]["key"] = json!("x".repeat(100_000));
+        fixture.post(CONFIG_MAPS, &object).await.expect(201);
+    }
+    let mut pieces = fixture.pieces(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={before}")).await;
+    let mut lines = 0;
+    while lines < 12 {
+        let piece = pieces.next().await.unwrap().unwrap();
+        assert!(piece.len() < 400_000, "{} bytes at once", piece.len());
+        lines += piece.split(|byte| *byte == b'\n').count() - 1;
+    }
+    assert_eq!(lines, 12);
+}
+
+#[tokio::test]
+async fn a_watch_may_be_asked_for_longer_than_a_clock_counts() {
+    let fixture = Fixture::new().await;
+    fixture.config_map("a").await;
+    let mut events = fixture.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds={}", i64::MAX)).await;
+    assert_eq!(events.brief().await, pair("ADDED", "a"));
 }
 
 #[tokio::test]

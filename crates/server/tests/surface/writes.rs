@@ -179,3 +179,31 @@ async fn status_and_the_rest_of_an_object_are_written_apart() {
     assert_eq!(status["status"]["phase"], "Terminated");
     assert_eq!(status["spec"]["unschedulable"], true);
 }
+
+#[tokio::test]
+async fn a_put_that_means_an_object_by_its_uid_does_not_make_another() {
+    let fixture = Fixture::new().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}});
+    let mut made = fixture.post(leases, &lease).await.expect(201);
+    let url = format!("{leases}/l");
+    fixture.delete(&url).await.expect(200);
+    made["metadata"]["resourceVersion"] = json!("");
+    let answer = fixture.put(&url, &made).await;
+    assert!(answer.expect(409)["message"].as_str().unwrap().ends_with("UID in object meta: "), "{}", answer.text());
+    fixture.put(&url, &lease).await.expect(201);
+}
+
+#[tokio::test]
+async fn no_time_is_no_limit() {
+    let fixture = Fixture::new().await;
+    fixture.post(&format!("{CONFIG_MAPS}?timeout=0s"), &config_map("a")).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_patch_that_changes_nothing_is_answered_with_what_there_is() {
+    let fixture = Fixture::new().await;
+    let made = fixture.config_map("a").await;
+    let patched = fixture.patch(&format!("{CONFIG_MAPS}/a"), "merge-patch", &json!({"data": {"key": "value"}})).await;
+    assert_eq!(patched.expect(200), made);
+}

@@ -1,4 +1,4 @@
-//! Backup while everything goes on, and restore.
+//! Backup while everything goes on and of a store at rest, and restore.
 //!
 //! A backup is a store file of its own: what one read transaction sees, copied record by record, each checked on the way, into
 //! a new file that gets its name when it is whole and synced.
@@ -8,9 +8,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redb::ReadTransaction;
+use redb::{ReadTransaction, ReadableDatabase};
 
-use super::check::{Report, check};
+use super::check::{Report, check, look_at};
 use super::file::{self, Contents, DirLock, NewHistory, OpenError, explain_storage};
 use super::load::scan;
 use super::record::{Place, Record};
@@ -32,14 +32,23 @@ pub(crate) fn copy(from: &Path, read: &ReadTransaction, to: &Path) -> Result<(),
     })
 }
 
+/// Copies the store in a data directory, which must be at rest and sound, to a new file. Nothing is written to the directory:
+/// it may be on a disk that is full or cannot be written any more.
+pub fn backup(dir: &Path, to: &Path) -> Result<Report, OpenError> {
+    let _lock = DirLock::take_if_there(dir)?;
+    let path = file::database_path(dir);
+    look_at(&path)?.sound()?;
+    file::guarded(&path, || {
+        let read = file::peek(&path)?.begin_read().map_err(|error| explain_storage(&path, error.into()))?;
+        copy(&path, &read, to)
+    })?;
+    check(to)
+}
+
 /// Makes the store in a data directory, which must have none, from a backup, which must be sound. History begins anew: every
 /// watch from before has to start over, because what it saw after the backup is not true any more.
 pub fn restore(from: &Path, dir: &Path) -> Result<Report, OpenError> {
-    let report = check(from)?;
-    if let Some(flaw) = report.flaws.first() {
-        return Err(OpenError::corrupt(from, flaw.as_str()));
-    }
-    file::make_dir(dir)?;
+    let report = check(from)?.sound()?;
     let lock = DirLock::take(dir)?;
     let path = file::database_path(dir);
     if path.exists() {

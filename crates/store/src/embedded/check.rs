@@ -43,6 +43,14 @@ impl Report {
         self.flaws.is_empty()
     }
 
+    /// The report, if nothing is wrong.
+    pub(crate) fn sound(self) -> Result<Self, OpenError> {
+        match self.flaws.first() {
+            Some(flaw) => Err(OpenError::corrupt(&self.path, flaw.as_str())),
+            None => Ok(self),
+        }
+    }
+
     fn flaw(&mut self, what: String) {
         if self.flaws.len() < TOLD {
             self.flaws.push(what);
@@ -79,21 +87,26 @@ pub fn check(path: &Path) -> Result<Report, OpenError> {
     } else {
         (None, path.to_owned())
     };
-    file::guarded(&path, || {
-        let mut database = file::peek(&path)?;
-        let whole = database.check_integrity().map_err(|error| explain(&path, error))?;
-        let contents = Contents::of(&path, &database)?;
+    look_at(&path)
+}
+
+/// Looks at a file that nobody writes to.
+pub(crate) fn look_at(path: &Path) -> Result<Report, OpenError> {
+    file::guarded(path, || {
+        let mut database = file::peek(path)?;
+        let whole = database.check_integrity().map_err(|error| explain(path, error))?;
+        let contents = Contents::of(path, &database)?;
         let mut report = Report {
-            path: path.clone(),
+            path: path.to_owned(),
             id: contents.id,
-            revision: contents.revision(&path)?,
+            revision: contents.revision(path)?,
             compacted: contents.compacted,
             ..Report::default()
         };
         if !whole {
             report.flaw("the pages of the file do not fit their checksums".to_owned());
         }
-        look_at_history(&path, &contents, &mut report)?;
+        look_at_history(path, &contents, &mut report)?;
         Ok(report)
     })
 }

@@ -59,7 +59,7 @@ pub enum OpenError {
     #[error("{} is there already", .0.display())]
     Present(PathBuf),
     /// Somebody else has it open.
-    #[error("the store {} is open in another process", .0.display())]
+    #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
     /// The file system said no.
     #[error("could not {what} {}: {source}", path.display())]
@@ -115,10 +115,11 @@ fn lock_path(dir: &Path) -> PathBuf {
     dir.join("store.lock")
 }
 
-/// Makes the directory if it is not there, for its owner only.
-pub(crate) fn make_dir(dir: &Path) -> Result<(), OpenError> {
+/// Makes the directory if it is not there, for its owner only, durably.
+fn make_dir(dir: &Path) -> Result<(), OpenError> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
-        Ok(()) if dir.is_dir() => Ok(()),
+        Ok(()) if dir.is_dir() => missing.into_iter().try_for_each(sync_name),
         Err(error) if error.kind() != ErrorKind::AlreadyExists && !dir.is_file() => {
             Err(OpenError::io("create the directory", dir)(error))
         }
@@ -126,14 +127,22 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// Makes the name of a new file or directory durable: it stands in the directory around it.
+pub fn sync_name(path: &Path) -> Result<(), OpenError> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(OpenError::io("sync the directory", dir))
+}
+
 /// A lock on a data directory, held until it is dropped, also by the death of the process.
 #[derive(Debug)]
-pub(crate) struct DirLock {
+pub struct DirLock {
     _file: File,
 }
 
 impl DirLock {
-    pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
+    /// Locks a data directory, which is made if it is not there. A store that is open has its directory locked already.
+    pub fn take(dir: &Path) -> Result<Self, OpenError> {
+        make_dir(dir)?;
         let path = lock_path(dir);
         let file = create(&path, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
         Self::lock(dir, file)
@@ -245,8 +254,7 @@ pub(crate) fn put_in_place(from: &Path, to: &Path) -> Result<(), OpenError> {
         }
         Err(error) => return Err(OpenError::io("rename the new file to", to)(error)),
     }
-    let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(OpenError::io("sync the directory", dir))
+    sync_name(to)
 }
 
 /// Notes how far the history was compacted.

@@ -24,12 +24,12 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub use backup::restore;
+pub use backup::{backup, restore};
 pub use check::{Report, check};
-pub use file::OpenError;
+pub use file::{DirLock, OpenError, sync_name};
 
 use figures::Figures;
-use file::{Contents, DirLock, FileMedium, Medium};
+use file::{Contents, FileMedium, Medium};
 use queue::Queue;
 use writer::{Job, Writer};
 
@@ -52,7 +52,6 @@ impl Store {
     /// Opens the store in a data directory, and makes an empty one where there is none. This reads everything that is stored
     /// and takes a moment; the directory stays locked until the store is closed.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        file::make_dir(dir)?;
         let lock = DirLock::take(dir)?;
         file::ensure(dir)?;
         let path = file::database_path(dir);
@@ -157,7 +156,11 @@ impl Backend for Embedded {
     }
 
     fn health(&self) -> Result<(), String> {
-        self.figures.health()
+        match &*self.thread.lock() {
+            Some(thread) if thread.is_finished() => Err("the store's writer has died".to_owned()),
+            Some(_) => self.figures.health(),
+            None => Err(StoreError::Closed.to_string()),
+        }
     }
 
     fn stats(&self, stats: &mut Stats) {

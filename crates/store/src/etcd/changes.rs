@@ -11,6 +11,8 @@ use crate::types::{Entry, Event, Key, Revision};
 /// Events that the mirror is to take in at once.
 pub(super) struct Changes {
     from: Revision,
+    /// Everything up to here was heard before.
+    through: Revision,
     upto: Revision,
     events: Vec<Arc<Event>>,
     /// What the keys of these events are now; the mirror has what they were before.
@@ -20,11 +22,12 @@ pub(super) struct Changes {
 impl Changes {
     /// What follows after a revision.
     pub(super) fn after(revision: Revision) -> Self {
-        Self { from: revision, upto: revision, events: Vec::new(), now: HashMap::new() }
+        Self { from: revision, through: revision, upto: revision, events: Vec::new(), now: HashMap::new() }
     }
 
     /// Everything up to this revision was heard.
     pub(super) fn heard_until(&mut self, revision: Revision) {
+        self.through = self.through.max(revision);
         self.upto = self.upto.max(revision);
     }
 
@@ -38,8 +41,12 @@ impl Changes {
     ) -> Result<(), String> {
         let kv = event.kv.unwrap_or_default();
         let at = revision(kv.mod_revision);
-        self.heard_until(at);
-        let Some(local) = keys.local(&kv.key).filter(|_| at > self.from) else { return Ok(()) };
+        // A watch begins after what the mirror has and goes forward. An event from before was missed when it was due.
+        if at <= self.through || at < self.upto {
+            return Err(format!("an event at revision {at} came after everything up to {} was heard", self.upto));
+        }
+        self.upto = at;
+        let Some(local) = keys.local(&kv.key) else { return Ok(()) };
         let index = self.events.last().filter(|last| last.revision() == at).map_or(0, |last| last.entry.index() + 1);
         let before = match self.now.get(local) {
             Some(now) => now.clone(),
@@ -126,10 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_before_is_not_taken_again() {
-        let mut changes = Changes::after(Revision(5));
-        take(&mut changes, vec![put("/r/a", 4, 4), put("/r/a", 4, 5)], &[]).unwrap();
-        assert!(changes.done().is_none());
+    fn an_event_that_comes_too_late_is_told() {
+        let heard_until = |revision| {
+            let mut changes = Changes::after(Revision(5));
+            changes.heard_until(Revision(revision));
+            changes
+        };
+        assert!(take(&mut heard_until(5), vec![put("/r/a", 5, 5)], &[]).is_err(), "the mirror is there already");
+        assert!(take(&mut heard_until(7), vec![put("/r/a", 7, 7)], &[]).is_err(), "progress had said that it is all");
+        assert!(take(&mut heard_until(7), vec![put("/r/a", 8, 8)], &[]).is_ok());
+        let back = vec![put("/r/a", 7, 7), put("/r/b", 6, 6)];
+        assert!(take(&mut heard_until(5), back, &[]).is_err(), "history goes forward");
     }
 
     #[test]

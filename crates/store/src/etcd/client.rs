@@ -5,10 +5,10 @@
 //! knows the messages and nothing of keys, entries or the mirror.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use prost::Message;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -44,6 +44,9 @@ pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(25), Durat
 const LARGEST_ANSWER: usize = i32::MAX as usize;
 /// How many requests may wait to be sent on a stream of watches.
 const WATCH_REQUESTS: usize = 16;
+
+/// How a member is asked how it is.
+const STATUS: Terms = Terms::question("/etcdserverpb.Maintenance/Status");
 
 /// The members of one cluster.
 pub(super) struct Client {
@@ -122,7 +125,12 @@ impl Client {
     }
 
     pub(super) async fn status(&self) -> Result<StatusResponse, Failure> {
-        self.call(Terms::question("/etcdserverpb.Maintenance/Status"), StatusRequest {}).await
+        self.call(STATUS, StatusRequest {}).await
+    }
+
+    /// How this member is. One attempt: no other can answer for it.
+    pub(super) async fn status_of(&self, member: usize) -> Result<StatusResponse, Failure> {
+        self.attempt(member, STATUS, StatusRequest {}, Instant::now() + STATUS.attempt).await
     }
 
     /// Opens a stream of watches on the preferred member and says the first thing on it. One attempt: whoever follows has
@@ -223,16 +231,8 @@ impl Client {
         A: Message + Default + 'static,
     {
         let member = &self.members[at];
-        // A message is taken from its stream when the connection is there to send it on. One that never was taken has
-        // certainly not been carried out, whatever else went wrong.
-        let taken = Arc::new(AtomicBool::new(false));
-        let message = stream::once({
-            let taken = taken.clone();
-            async move {
-                taken.store(true, Ordering::Release);
-                request
-            }
-        });
+        let handover = Arc::new(Handover::default());
+        let message = handed_over(handover.clone(), request);
         let call = async {
             let mut grpc = grpc(member.calls.clone());
             grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
@@ -240,19 +240,45 @@ impl Client {
             grpc.client_streaming(led(Request::new(message)), path, ProstCodec::default()).await
         };
         let mut call = std::pin::pin!(call);
-        let failed =
-            |status| Err(Failure { member: member.address.clone(), status, sent: taken.load(Ordering::Acquire) });
+        let failed = |status| Err(Failure { member: member.address.clone(), status, sent: !handover.give_up() });
         if let Ok(answer) = timeout(terms.suspect, &mut call).await {
             return answer.map(tonic::Response::into_inner).or_else(failed);
         }
         self.leave(at);
         let until = deadline.min(Instant::now() + terms.attempt.saturating_sub(terms.suspect));
-        if until <= Instant::now() || !taken.load(Ordering::Acquire) {
+        if until <= Instant::now() || handover.give_up() {
             return failed(silent(terms.suspect));
         }
         let answer = timeout_at(until, call).await.unwrap_or_else(|_| Err(silent(terms.attempt)));
         answer.map(tonic::Response::into_inner).or_else(failed)
     }
+}
+
+/// What became of a message: a connection takes it to send it on, or the caller gives it up, whoever comes first. One that
+/// was given up has certainly not been carried out, and never will be, whatever else went wrong.
+#[derive(Debug, Default)]
+struct Handover(AtomicU8);
+
+impl Handover {
+    const OPEN: u8 = 0;
+    const TAKEN: u8 = 1;
+    const GIVEN_UP: u8 = 2;
+
+    /// Whether the connection may send it.
+    fn take(&self) -> bool {
+        self.0.compare_exchange(Self::OPEN, Self::TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether it was not sent, and from now on will not be.
+    fn give_up(&self) -> bool {
+        let given_up = self.0.compare_exchange(Self::OPEN, Self::GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
+        given_up != Err(Self::TAKEN)
+    }
+}
+
+/// The one message of a call, which a connection takes when it is there to send it on; none if it was given up by then.
+fn handed_over<Q>(handover: Arc<Handover>, message: Q) -> impl Stream<Item = Q> {
+    stream::iter(std::iter::once_with(move || handover.take().then_some(message)).flatten())
 }
 
 impl Member {
@@ -279,4 +305,40 @@ fn led<T>(mut request: Request<T>) -> Request<T> {
 
 fn silent(within: Duration) -> Status {
     Status::deadline_exceeded(format!("no answer within {} s", within.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_message_that_was_given_up_is_never_sent() {
+        let handover = Arc::new(Handover::default());
+        let message = handed_over(handover.clone(), "message");
+        assert!(handover.give_up());
+        assert_eq!(message.collect::<Vec<_>>().await, [""; 0]);
+        assert!(handover.give_up(), "and stays so");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_was_sent_cannot_be_given_up() {
+        let handover = Arc::new(Handover::default());
+        assert_eq!(handed_over(handover.clone(), "message").collect::<Vec<_>>().await, ["message"]);
+        assert!(!handover.give_up());
+    }
+
+    #[test]
+    fn a_message_is_either_sent_or_given_up_when_both_are_tried_at_once() {
+        for _ in 0..1000 {
+            let handover = Handover::default();
+            let (taken, given_up) = std::thread::scope(|scope| {
+                let taken = scope.spawn(|| handover.take());
+                let given_up = handover.give_up();
+                (taken.join().unwrap(), given_up)
+            });
+            assert_ne!(taken, given_up);
+        }
+    }
 }

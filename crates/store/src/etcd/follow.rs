@@ -15,12 +15,13 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Shared;
 use super::changes::Changes;
 use super::client::{PAUSE, WatchStream};
 use super::load::{Place, place, snapshot};
 use super::txn::{remote, revision};
+use super::version::keeps_its_promises;
 use super::wire::{WatchAsk, WatchCreate, WatchProgress, WatchRequest, WatchResponse};
+use super::{ConnectError, Shared};
 use crate::types::Revision;
 
 /// etcd does not answer a question for progress while the watch is still catching up, so it is asked again.
@@ -110,13 +111,22 @@ impl Follower {
         let member = stream.member;
         let shared = self.shared.clone();
         let parted = tokio::select! {
-            parted = self.listen(stream) => parted,
+            parted = self.trust_and_listen(stream) => parted,
             () = shared.client.left(member) => Parted::Moved,
         };
         if let Parted::Lost(_) = parted {
             shared.client.leave(member);
         }
         parted
+    }
+
+    /// Listens to a member if its progress can be believed: in a cluster that is being upgraded each has its own release.
+    async fn trust_and_listen(&mut self, stream: WatchStream) -> Parted {
+        match self.shared.client.status_of(stream.member).await {
+            Ok(status) if keeps_its_promises(&status.version) => self.listen(stream).await,
+            Ok(status) => self.lost(&stream, &ConnectError::TooOld(status.version).to_string()),
+            Err(failure) => Parted::Lost(failure.to_string()),
+        }
     }
 
     async fn listen(&mut self, mut stream: WatchStream) -> Parted {

@@ -48,7 +48,7 @@ const HISTORY_AT_START: u64 = 2000;
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(10);
 /// How long it usually takes at most until the watch has brought what a transaction wrote.
 const ECHO_WITHIN: Duration = Duration::from_millis(100);
-/// How long a transaction that is durable is held back until reads here see it.
+/// How much longer the answer to a transaction is held back until reads here see why it is what it is.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the parts of the backend share.
@@ -126,6 +126,7 @@ impl Shared {
 
     /// Where etcd is now.
     async fn ask(&self) -> Result<Revision, StoreError> {
+        self.trouble.sound()?;
         let seen = self.mirror.revision();
         let now = place(&self.client, &self.keys).await.map_err(|failure| not_read(&failure))?.revision;
         if now < seen {
@@ -143,20 +144,19 @@ impl Shared {
             self.figures.failed();
             not_written(&failure, size)
         })?;
-        let outcome = plan.outcome(answer)?;
-        let last = match &outcome {
-            Outcome::Committed { entries, .. } => entries.iter().flatten().next(),
-            Outcome::Refused { current, .. } => current.as_ref(),
-        };
-        // If nothing was written and nothing found, there is nothing to become visible.
-        let Some(last) = last.map(|entry| entry.revision) else { return Ok(outcome) };
-        if matches!(outcome, Outcome::Committed { .. }) {
+        let (outcome, visible) = plan.outcome(answer)?;
+        if let Outcome::Committed { entries, .. } = &outcome {
+            // If nothing was written, there is nothing to become visible.
+            if entries.iter().all(Option::is_none) {
+                return Ok(outcome);
+            }
             self.figures.committed(began.elapsed());
         }
-        if !self.mirror.reached(last, ECHO_WITHIN).await {
-            self.wants.want(last);
-            if !self.mirror.reached(last, VISIBLE_WITHIN).await {
-                tracing::warn!(revision = last.0, "a transaction is durable but not visible here yet");
+        // Whoever is refused reads again to see why, and would be refused again for what is not seen here yet.
+        if !self.mirror.reached(visible, ECHO_WITHIN).await {
+            self.wants.want(visible);
+            if !self.mirror.reached(visible, VISIBLE_WITHIN).await {
+                tracing::warn!(revision = visible.0, "what became of a transaction is not visible here yet");
             }
         }
         Ok(outcome)
@@ -191,17 +191,17 @@ impl Backend for Etcd {
                 async move { shared.ask().await }
             };
             let now = self.settling.pass(ask).await.unwrap_or(Err(StoreError::Closed))?;
-            if self.shared.caught_up(now).await {
-                Ok(now)
-            } else {
-                Err(StoreError::Unavailable(self.shared.behind(now)))
-            }
+            let caught_up = self.shared.caught_up(now).await;
+            // That etcd went back may have been found meanwhile, and then what came here is not what the answer meant.
+            self.shared.trouble.sound()?;
+            if caught_up { Ok(now) } else { Err(StoreError::Unavailable(self.shared.behind(now))) }
         })
     }
 
     fn past_range<'a>(&'a self, range: Range<'a>, oldest: Revision) -> Answer<'a, Result<Page, RangeError>> {
         Box::pin(async move {
             self.open()?;
+            self.shared.trouble.sound()?;
             let at = range.at.unwrap_or(oldest);
             load::range(&self.shared.client, &self.shared.keys, range, at).await.map_err(|failure| {
                 match failure.meaning() {

@@ -49,22 +49,29 @@ impl Plan {
         Self { request, txn, before }
     }
 
-    /// What the answer means.
-    pub(super) fn outcome(self, answer: TxnResponse) -> Result<Outcome, StoreError> {
+    /// What the answer means, and the revision at which reads see why.
+    pub(super) fn outcome(self, answer: TxnResponse) -> Result<(Outcome, Revision), StoreError> {
         let revision = revision(answer.header.map_or(0, |header| header.revision));
         let mut responses = answer.responses.into_iter().map(|step| step.response);
         if !answer.succeeded {
-            return refused(self.txn.compares, responses);
+            let outcome = refused(self.txn.compares, responses)?;
+            // When what is there went away is not said, but it was before the answer.
+            let since = match &outcome {
+                Outcome::Refused { current: Some(current), .. } => current.revision,
+                _ => revision,
+            };
+            return Ok((outcome, since));
         }
         let entries = self.txn.writes.into_iter().zip(self.before).zip(0..).map(|((write, before), index)| {
             let found = match (responses.next().flatten(), &write) {
                 (Some(Response::Put(put)), Write::Put { .. }) => put.prev_kv,
                 (Some(Response::Delete(delete)), Write::Delete { .. }) => delete.prev_kvs.into_iter().next(),
-                _ => return Err(garbled("its answer has other steps than the transaction")),
+                // It was carried out, but what came of it can only be read back.
+                _ => return Err(StoreError::Unknown(senseless(OTHER_STEPS))),
             };
             Ok(written(write, before, found, revision, index))
         });
-        Ok(Outcome::Committed { revision, entries: entries.collect::<Result<_, _>>()? })
+        Ok((Outcome::Committed { revision, entries: entries.collect::<Result<_, _>>()? }, revision))
     }
 }
 
@@ -111,14 +118,14 @@ fn refused(
 ) -> Result<Outcome, StoreError> {
     for (number, compare) in compares.into_iter().enumerate() {
         let Some(Some(Response::Range(range))) = responses.next() else {
-            return Err(garbled("its answer has other steps than the transaction"));
+            return Err(StoreError::Corrupt(senseless(OTHER_STEPS)));
         };
         let current = range.kvs.into_iter().next().map(|kv| Arc::new(entry(compare.key().clone(), &kv, 0)));
         if !compare.holds(current.as_deref()) {
             return Ok(Outcome::Refused { compare: number, current });
         }
     }
-    Err(garbled("it refused a transaction whose compares all hold"))
+    Err(StoreError::Corrupt(senseless("it refused a transaction whose compares all hold")))
 }
 
 /// A version as etcd has it.
@@ -136,8 +143,11 @@ pub(super) const fn remote(revision: Revision) -> i64 {
     revision.0.cast_signed()
 }
 
-fn garbled(what: &str) -> StoreError {
-    StoreError::Corrupt(format!("etcd made no sense: {what}"))
+/// What cannot be made of an answer.
+const OTHER_STEPS: &str = "its answer has other steps than the transaction";
+
+fn senseless(what: &str) -> String {
+    format!("etcd made no sense: {what}")
 }
 
 fn comparison(keys: &Keys, compare: &Compare) -> Comparison {
@@ -233,7 +243,8 @@ mod tests {
         let deleted = |prev_kvs| Response::Delete(DeleteResponse { prev_kvs });
         let responses =
             vec![put(None), put(None), put(Some(kv(2, 4))), put(None), deleted(vec![kv(1, 2)]), deleted(vec![])];
-        let outcome = plan.outcome(answer(true, responses)).unwrap();
+        let (outcome, visible) = plan.outcome(answer(true, responses)).unwrap();
+        assert_eq!(visible, Revision(9));
         let stamped = &br#"{"resourceVersion":"9"}"#[..];
         let expected = [Some((9, 9)), Some((3, 9)), Some((2, 9)), Some((9, 9)), Some((1, 9)), None];
         assert_eq!(told(&outcome), expected.map(|told| told.map(|(created, revision)| (created, revision, stamped))));
@@ -243,7 +254,7 @@ mod tests {
     fn a_deleted_entry_that_the_mirror_has_is_restamped() {
         let compares = vec![Compare::At("old".into(), Revision(5))];
         let plan = plan(compares, vec![delete("old")], &[known("old", 3, 5)]);
-        let outcome = plan.outcome(answer(true, vec![Response::Delete(DeleteResponse::default())])).unwrap();
+        let (outcome, _) = plan.outcome(answer(true, vec![Response::Delete(DeleteResponse::default())])).unwrap();
         assert_eq!(told(&outcome), [Some((3, 9, &br#"{"resourceVersion":"9"}"#[..]))]);
     }
 
@@ -254,15 +265,24 @@ mod tests {
         let range = |kvs| Response::Range(RangeResponse { kvs, ..RangeResponse::default() });
         let found = vec![range(vec![kv(1, 1)]), range(vec![kv(2, 5)]), range(vec![kv(3, 3)])];
         let outcome = plan(compares.clone(), vec![], &[]).outcome(answer(false, found)).unwrap();
-        assert_eq!(outcome, Outcome::Refused { compare: 1, current: Some(known("b", 2, 5)) });
+        assert_eq!(outcome, (Outcome::Refused { compare: 1, current: Some(known("b", 2, 5)) }, Revision(5)));
         let all_hold = vec![range(vec![kv(1, 1)]), range(vec![kv(2, 4)]), range(vec![])];
         let senseless = plan(compares, vec![], &[]).outcome(answer(false, all_hold));
         assert!(matches!(senseless, Err(StoreError::Corrupt(_))), "{senseless:?}");
     }
 
     #[test]
-    fn an_answer_with_other_steps_is_no_answer() {
-        let senseless = plan(vec![], vec![put("a")], &[]).outcome(answer(true, vec![]));
-        assert!(matches!(senseless, Err(StoreError::Corrupt(_))), "{senseless:?}");
+    fn that_nothing_is_there_is_seen_at_the_revision_of_the_answer() {
+        let gone = vec![Response::Range(RangeResponse::default())];
+        let outcome = plan(vec![Compare::Exists("a".into())], vec![], &[]).outcome(answer(false, gone)).unwrap();
+        assert_eq!(outcome, (Outcome::Refused { compare: 0, current: None }, Revision(9)));
+    }
+
+    #[test]
+    fn an_answer_with_other_steps_leaves_open_what_was_carried_out() {
+        let carried_out = plan(vec![], vec![put("a")], &[]).outcome(answer(true, vec![]));
+        assert!(matches!(carried_out, Err(StoreError::Unknown(_))), "{carried_out:?}");
+        let refused = plan(vec![Compare::Exists("a".into())], vec![put("a")], &[]).outcome(answer(false, vec![]));
+        assert!(matches!(refused, Err(StoreError::Corrupt(_))), "{refused:?}");
     }
 }

@@ -77,7 +77,8 @@ fn the_slowest_is_cut_off_and_what_was_kept_for_it_is_freed_at_once() {
 fn the_place_of_one_who_was_cut_off_is_not_given_away() {
     let hub = hub(1, usize::MAX);
     let slow = hub.register("a/");
-    hub.push(&[event("a/x", 1, 10), event("a/x", 2, 10)]).wake();
+    hub.push(&[event("a/x", 1, 10)]).wake();
+    hub.push(&[event("a/x", 2, 10)]).wake();
     let new = hub.register("a/");
     hub.push(&[event("a/x", 3, 10)]).wake();
     assert_eq!((take(&slow), take(&new)), (Err(Ended::Lagged), Ok(vec![3])));
@@ -95,6 +96,24 @@ fn bytes_cut_off_as_events_do() {
     assert_eq!(hub.lagged(), 0);
     hub.push(&[event("a", 3, 1000)]).wake();
     assert_eq!((take(&slow), hub.lagged(), kept(&slow)), (Err(Ended::Lagged), 1, (0, 0)));
+}
+
+#[test]
+fn one_large_push_cuts_off_only_who_was_behind_before_it() {
+    let hub = hub(3, 10_000);
+    let (slow, quick) = (hub.register("a/"), hub.register("a/"));
+    hub.push(&[event("a/x", 1, 10)]).wake();
+    assert_eq!(take(&quick), Ok(vec![1]));
+    let large: Vec<_> = (2..50).map(|revision| event("a/x", revision, 1000)).collect();
+    hub.push(&large).wake();
+    assert_eq!((take(&slow), hub.lagged()), (Err(Ended::Lagged), 1));
+    let late = hub.register("a/");
+    hub.push(&[event("a/x", 50, 10)]).wake();
+    assert_eq!((take(&quick), take(&late)), (Err(Ended::Lagged), Ok(vec![50])), "now there was a chance to read");
+
+    hub.push(&large).wake();
+    assert_eq!(take(&late), Ok((2..50).collect()), "who had read everything has all of it");
+    assert_eq!((kept(&late), hub.lagged()), ((0, 0), 2));
 }
 
 #[test]
@@ -118,6 +137,7 @@ fn an_end_comes_after_what_was_pushed_before_it() {
     hub.push(&[event("a", 1, 1)]).wake();
     hub.end(Ended::Compacted);
     assert_eq!((take(&reader), take(&reader)), (Ok(vec![1]), Err(Ended::Compacted)));
+    assert!(!reader.caught_up(), "what happened after the end is not known here");
     let new = hub.register("a");
     hub.push(&[event("a", 2, 1)]).wake();
     assert_eq!((take(&new), take(&reader)), (Ok(vec![2]), Err(Ended::Compacted)), "who comes later is not ended");

@@ -262,6 +262,13 @@ async fn an_etcd_that_went_back_in_time_is_not_written_to() {
     assert!(store.health().is_err_and(|why| why.contains("older backup")));
     let refused = store.txn(create("b")).await;
     assert!(matches!(refused, Err(StoreError::Corrupt(_))), "{refused:?}");
+    // Revisions that were seen come again with another meaning, and then there are more than were seen.
+    let other = connect([etcd.url()]).await;
+    while other.revision() <= store.revision() {
+        other.txn(create(&format!("c/{}", other.revision()))).await.unwrap();
+    }
+    let settled = store.settle().await;
+    assert!(matches!(settled, Err(StoreError::Corrupt(_))), "{settled:?}");
 }
 
 fn copy(from: &Path, to: &Path) {

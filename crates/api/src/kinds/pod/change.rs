@@ -1,5 +1,6 @@
 //! What of a pod may change once it is there: little.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -34,9 +35,10 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
         _ => {}
     }
     validate_tolerations(new, old, errors);
+    let known: HashSet<_> = items(old, "schedulingGates").iter().map(|gate| text(gate, "name")).collect();
     for (index, gate) in items(new, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
-        if !items(old, "schedulingGates").iter().any(|known| text(known, "name") == name) {
+        if !known.contains(name) {
             let path = path.child("schedulingGates").index(index).child("name");
             errors.forbidden(&path, format!("only deletion is allowed, but found new scheduling gate '{name}'"));
         }
@@ -56,7 +58,7 @@ fn validate_tolerations(new: &Value, old: &Value, errors: &mut Errors) {
         }
         toleration
     };
-    let kept: Vec<_> = items(new, "tolerations").iter().map(without_time).collect();
+    let kept: HashSet<_> = items(new, "tolerations").iter().map(without_time).collect();
     if items(old, "tolerations").iter().any(|toleration| !kept.contains(&without_time(toleration))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.forbidden(&Path::new("spec").child("tolerations"), detail);
@@ -114,14 +116,12 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut Errors) {
         meta::immutable(&path.child("qosClass"), new.get("qosClass"), old.get("qosClass"), errors);
     }
     let path = path.child("podIPs");
-    let addresses = |status: &Value| -> Vec<String> {
-        items(status, "podIPs").iter().map(|ip| text(ip, "ip").to_owned()).collect()
-    };
-    let (after, before) = (addresses(new), addresses(old));
-    for (index, address) in after.iter().enumerate().filter(|(_, address)| !before.contains(address)) {
+    let after: Vec<_> = items(new, "podIPs").iter().map(|ip| text(ip, "ip")).collect();
+    let before: HashSet<_> = items(old, "podIPs").iter().map(|ip| text(ip, "ip")).collect();
+    for (index, address) in after.iter().enumerate().filter(|(_, address)| !before.contains(*address)) {
         meta::invalid_text(&path.index(index), address, names::address(address), errors);
     }
-    let is_v6 = |address: &String| matches!(names::read_address(address), Some(IpAddr::V6(_)));
+    let is_v6 = |address: &&str| matches!(names::read_address(address), Some(IpAddr::V6(_)));
     let both = after.iter().any(is_v6) && !after.iter().all(is_v6);
     if after.len() > 2 || after.len() == 2 && !both {
         let shown: Vec<_> = after.iter().map(|address| format!("{{\"IP\":{address:?}}}")).collect();

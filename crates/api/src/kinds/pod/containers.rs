@@ -1,10 +1,11 @@
 //! The rules for the containers of a pod.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use super::super::endpoints::PROTOCOLS;
 use super::super::node::validate_amount;
-use super::super::service::validate_port_or_name;
+use super::super::port;
 use crate::field::{Errors, Path};
 use crate::quantity::Amount;
 use crate::reading::{fields, items, number, text};
@@ -18,16 +19,17 @@ const RESOURCES: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
 
 /// Notes what is wrong with all containers of a pod.
 pub(super) fn validate(spec: &Value, errors: &mut Errors) {
-    let volumes: Vec<_> = items(spec, "volumes").iter().map(|volume| text(volume, "name")).collect();
+    let volumes: HashSet<_> = items(spec, "volumes").iter().map(|volume| text(volume, "name")).collect();
     let path = Path::new("spec").child("containers");
     let containers = items(spec, "containers");
     if containers.is_empty() {
         errors.required(&path, "");
     }
+    let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
         validate_container(&path, container, &volumes, errors);
-        if is_repeated(container, &containers[..index]) {
+        if !seen.insert(text(container, "name")) {
             errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
         }
         validate_probes(&path, container, errors);
@@ -39,7 +41,7 @@ pub(super) fn validate(spec: &Value, errors: &mut Errors) {
     for (index, container) in init.iter().enumerate() {
         let path = path.index(index);
         validate_container(&path, container, &volumes, errors);
-        if is_repeated(container, containers) || is_repeated(container, &init[..index]) {
+        if !seen.insert(text(container, "name")) {
             errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
         }
         if text(container, "restartPolicy") == "Always" {
@@ -68,11 +70,7 @@ pub(super) fn validate_images(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn is_repeated(container: &Value, others: &[Value]) -> bool {
-    others.iter().any(|other| text(other, "name") == text(container, "name"))
-}
-
-fn validate_container(path: &Path, container: &Value, volumes: &[&str], errors: &mut Errors) {
+fn validate_container(path: &Path, container: &Value, volumes: &HashSet<&str>, errors: &mut Errors) {
     let (name, image) = (text(container, "name"), text(container, "image"));
     if name.is_empty() {
         errors.required(&path.child("name"), "");
@@ -98,12 +96,13 @@ fn validate_container(path: &Path, container: &Value, volumes: &[&str], errors: 
 }
 
 fn validate_ports(path: &Path, ports: &[Value], errors: &mut Errors) {
+    let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
             let faults = names::port_name(name);
-            if faults.is_empty() && ports[..index].iter().any(|other| text(other, "name") == name) {
+            if !seen.insert(name) && faults.is_empty() {
                 errors.duplicate(&path.child("name"), &Value::from(name));
             }
             meta::invalid_text(&path.child("name"), name, faults, errors);
@@ -119,16 +118,13 @@ fn validate_ports(path: &Path, ports: &[Value], errors: &mut Errors) {
                 }
             }
         }
-        let protocol = text(port, "protocol");
-        if !PROTOCOLS.contains(&protocol) {
-            errors.not_supported(&path.child("protocol"), &Value::from(protocol), &PROTOCOLS);
-        }
+        port::validate_protocol(&path, port, errors);
     }
 }
 
 /// No two containers want the same port of the node.
 fn validate_host_ports(path: &Path, containers: &[Value], errors: &mut Errors) {
-    let mut taken = Vec::new();
+    let mut taken = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (at, port) in items(container, "ports").iter().enumerate() {
             let Some(number) = number(port, "hostPort").filter(|port| *port != 0) else { continue };
@@ -137,7 +133,7 @@ fn validate_host_ports(path: &Path, containers: &[Value], errors: &mut Errors) {
                 let path = path.index(index).child("ports").index(at).child("hostPort");
                 errors.duplicate(&path, &Value::from(wanted));
             } else {
-                taken.push(wanted);
+                taken.insert(wanted);
             }
         }
     }
@@ -167,20 +163,21 @@ fn validate_environment(path: &Path, variables: &[Value], errors: &mut Errors) {
     }
 }
 
-fn validate_mounts(path: &Path, mounts: &[Value], volumes: &[&str], errors: &mut Errors) {
+fn validate_mounts(path: &Path, mounts: &[Value], volumes: &HashSet<&str>, errors: &mut Errors) {
+    let mut targets = HashSet::new();
     for (index, mount) in mounts.iter().enumerate() {
         let path = path.index(index);
         let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         }
-        if !volumes.contains(&name) {
+        if !volumes.contains(name) {
             errors.not_found(&path.child("name"), &Value::from(name));
         }
         if target.is_empty() {
             errors.required(&path.child("mountPath"), "");
         }
-        if mounts[..index].iter().any(|other| text(other, "mountPath") == target) {
+        if !targets.insert(target) {
             errors.invalid(&path.child("mountPath"), &Value::from(target), "must be unique");
         }
     }
@@ -256,7 +253,7 @@ fn validate_handler(path: &Path, handler: &Value, errors: &mut Errors) {
         match name {
             "exec" if items(action, "command").is_empty() => errors.required(&path.child("command"), ""),
             "httpGet" | "tcpSocket" | "grpc" => {
-                validate_port_or_name(&path.child("port"), action.get("port"), errors);
+                port::validate_number_or_name(&path.child("port"), action.get("port"), errors);
                 let scheme = text(action, "scheme");
                 if name == "httpGet" && !["HTTP", "HTTPS"].contains(&scheme) {
                     errors.not_supported(&path.child("scheme"), &Value::from(scheme), &["HTTP", "HTTPS"]);

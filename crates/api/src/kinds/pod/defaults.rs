@@ -207,6 +207,15 @@ pub(super) fn prepare_update(new: &mut Object, old: &Object) {
     }
 }
 
+/// The class follows from what the containers ask for, which does not change: a kubelet need not repeat it.
+pub(super) fn prepare_status(new: &mut Object, old: &Object) {
+    if new.text(&["status", "qosClass"]).is_empty()
+        && let Some(class) = old.at(&["status", "qosClass"])
+    {
+        new.set(&["status", "qosClass"], class.clone());
+    }
+}
+
 /// A pod stays for a while on a node that stopped answering, unless it says something else about that.
 fn tolerate_lost_nodes(pod: &mut Object) {
     let mut tolerations = items(part(pod, "spec"), "tolerations").to_vec();
@@ -292,6 +301,20 @@ mod tests {
                 "status": {"phase": "Pending", "qosClass": "BestEffort"},
             })
         );
+    }
+
+    #[test]
+    fn a_status_without_a_class_keeps_the_one_that_was_found() {
+        let old = created(&KIND, json!({"spec": {"containers": [{"name": "a", "image": "x"}]}}));
+        for (status, expected) in [
+            (json!({"phase": "Running"}), json!({"phase": "Running", "qosClass": "BestEffort"})),
+            (json!({"qosClass": "Burstable"}), json!({"qosClass": "Burstable"})),
+        ] {
+            let mut new = old.clone();
+            new.set(&["status"], status);
+            (KIND.prepare_status)(&mut new, &old);
+            assert_eq!(new.at(&["status"]), Some(&expected));
+        }
     }
 
     #[test]

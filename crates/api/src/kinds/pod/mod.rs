@@ -6,7 +6,7 @@ mod defaults;
 mod row;
 mod rules;
 
-use serde_json::Value;
+use std::collections::HashSet;
 
 use crate::kind::{Column, Kind, Selectable, Stored, Subresource};
 use crate::names;
@@ -28,6 +28,7 @@ pub(super) static KIND: Kind = Kind {
     default: defaults::default,
     prepare_create: defaults::prepare_create,
     prepare_update: defaults::prepare_update,
+    prepare_status: defaults::prepare_status,
     validate: rules::validate,
     validate_update: change::validate_update,
     validate_status: change::validate_status,
@@ -100,10 +101,11 @@ fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
     for list in ["initContainers", "containers"] {
         for (index, container) in items(spec, list).iter().enumerate() {
             let env = items(container, "env");
+            let mut seen = HashSet::new();
             for (at, variable) in env.iter().enumerate() {
                 let name = text(variable, "name");
-                let hidden = env[..at].iter().any(|other: &Value| text(other, "name") == name);
-                if hidden && !text(variable, "value").contains(&format!("$({name})")) {
+                let hides = !seen.insert(name);
+                if hides && !text(variable, "value").contains(&format!("$({name})")) {
                     warnings.push(format!(
                         "spec.{list}[{index}].env[{at}]: hides previous definition of {name:?}, which may be dropped when using apply"
                     ));
@@ -123,7 +125,7 @@ fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selector::FieldSelector;
+    use crate::selector::{FieldSelector, values};
     use serde_json::json;
 
     #[test]
@@ -139,7 +141,11 @@ mod tests {
             ("status.podIP=fd00::1", false),
             ("spec.hostNetwork=false", true),
         ] {
-            assert_eq!(FieldSelector::parse(selector, &KIND).unwrap().matches(&pod), chosen, "{selector}");
+            assert_eq!(
+                FieldSelector::parse(selector, &KIND).unwrap().matches(&values(&pod, &KIND)),
+                chosen,
+                "{selector}"
+            );
         }
     }
 

@@ -1,5 +1,7 @@
 //! The rules for a new pod, its containers aside.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::containers;
@@ -110,7 +112,7 @@ pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
 }
 
 fn validate_volumes(spec: &Value, errors: &mut Errors) {
-    let mut good: Vec<&str> = Vec::new();
+    let mut good = HashSet::new();
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let path = Path::new("spec").child("volumes").index(index);
         let before = errors.len();
@@ -133,11 +135,11 @@ fn validate_volumes(spec: &Value, errors: &mut Errors) {
         } else {
             meta::invalid_text(&path.child("name"), name, names::label(name, false), errors);
         }
-        if good.contains(&name) {
+        if good.contains(name) {
             errors.duplicate(&path.child("name"), &Value::from(name));
         }
         if errors.len() == before {
-            good.push(name);
+            good.insert(name);
         }
     }
 }
@@ -186,11 +188,11 @@ fn validate_gates(spec: &Value, errors: &mut Errors) {
         let name = text(gate, "conditionType");
         meta::invalid_text(&path, name, names::qualified_name(name), errors);
     }
-    let gates = items(spec, "schedulingGates");
-    for (index, gate) in gates.iter().enumerate() {
+    let mut seen = HashSet::new();
+    for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
         let (path, name) = (Path::new("spec").child("schedulingGates").index(index), text(gate, "name"));
         meta::invalid_text(&path, name, names::qualified_name(name), errors);
-        if gates[..index].iter().any(|other| text(other, "name") == name) {
+        if !seen.insert(name) {
             errors.duplicate(&path, &Value::from(name));
         }
     }

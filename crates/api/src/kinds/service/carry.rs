@@ -1,6 +1,8 @@
 //! What an update of a Service carries over from before, and what it lets go: clients send what they know, and a client
 //! that knows neither the second address nor the node ports must not lose them.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
 
 use super::needs_health_check;
@@ -76,23 +78,22 @@ fn keep_granted(new: &mut Object, old: &Object) {
 
 /// A port without a node port gets the one that the port of its name had, unless that one is in use already.
 fn keep_node_ports(new: &mut Object, old: &Object) {
-    let node_ports = |service: &Object| -> Vec<i64> {
-        items(part(service, "spec"), "ports").iter().filter_map(|port| number(port, "nodePort")).collect()
-    };
-    let (before, after) = (node_ports(old), node_ports(new));
-    let former = |name: &str| {
-        let port = items(part(old, "spec"), "ports").iter().rev().find(|port| text(port, "name") == name)?;
-        number(port, "nodePort").filter(|port| *port != 0 && !(before.contains(port) && after.contains(port)))
-    };
+    fn ports(service: &Object) -> &[Value] {
+        items(part(service, "spec"), "ports")
+    }
+    let taken: HashSet<i64> = ports(new).iter().filter_map(|port| number(port, "nodePort")).collect();
+    // Of two ports of one name, the last counts.
+    let former: HashMap<&str, i64> =
+        ports(old).iter().map(|port| (text(port, "name"), number(port, "nodePort").unwrap_or(0))).collect();
     let Some(Value::Array(ports)) = new.fields_mut().get_mut("spec").and_then(|spec| spec.get_mut("ports")) else {
         return;
     };
     for port in ports {
         if number(port, "nodePort").unwrap_or(0) == 0
-            && let Some(former) = former(text(port, "name"))
+            && let Some(former) = former.get(text(port, "name")).filter(|port| **port != 0 && !taken.contains(*port))
             && let Some(port) = port.as_object_mut()
         {
-            port.insert("nodePort".into(), former.into());
+            port.insert("nodePort".into(), (*former).into());
         }
     }
 }
@@ -151,7 +152,8 @@ fn drop_by_type(new: &mut Object, old: &Object) {
 }
 
 fn drop_node_ports(new: &mut Object, old: &Object) {
-    let former: Vec<_> = items(part(old, "spec"), "ports").iter().filter_map(|port| number(port, "nodePort")).collect();
+    let former: HashSet<_> =
+        items(part(old, "spec"), "ports").iter().filter_map(|port| number(port, "nodePort")).collect();
     let Some(Value::Array(ports)) = new.fields_mut().get_mut("spec").and_then(|spec| spec.get_mut("ports")) else {
         return;
     };

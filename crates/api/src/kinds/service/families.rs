@@ -1,5 +1,6 @@
 //! The rules for the addresses and the families of a Service, and for how they may change.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -79,11 +80,12 @@ pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut Erro
 
 fn validate_families(spec: &Value, families: &[&str], errors: &mut Errors) {
     let path = Path::new("spec").child("ipFamilies");
+    let mut seen = HashSet::new();
     for (index, family) in families.iter().enumerate() {
         if !["IPv4", "IPv6"].contains(family) {
             errors.not_supported(&path.index(index), &Value::from(*family), &["IPv4", "IPv6"]);
         }
-        if families[..index].contains(family) {
+        if !seen.insert(family) {
             errors.duplicate(&path.index(index), &Value::from(*family));
         }
     }

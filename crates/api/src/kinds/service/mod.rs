@@ -6,8 +6,6 @@ mod carry;
 mod families;
 mod rules;
 
-pub(super) use rules::validate_port_or_name;
-
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};

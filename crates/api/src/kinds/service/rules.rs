@@ -1,8 +1,10 @@
 //! The rules for everything a Service says but its addresses: ports, type, affinity, traffic policies, load balancing.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
-use super::super::endpoints::PROTOCOLS;
+use super::super::port;
 use super::{families, is_external, is_headless, needs_health_check};
 use crate::field::{Errors, Path};
 use crate::object::Object;
@@ -93,42 +95,22 @@ fn validate_type(spec: &Value, errors: &mut Errors) {
 
 fn validate_ports(spec: &Value, errors: &mut Errors) {
     let ports = items(spec, "ports");
+    let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = Path::new("spec").child("ports").index(index);
         let name = text(port, "name");
         if !name.is_empty() {
             meta::invalid_text(&path.child("name"), name, names::label(name, false), errors);
-            if ports[..index].iter().any(|other| text(other, "name") == name) {
+            if !seen.insert(name) {
                 errors.duplicate(&path.child("name"), &Value::from(name));
             }
         } else if ports.len() > 1 {
             errors.required(&path.child("name"), "");
         }
-        let number = number(port, "port").unwrap_or(0);
-        if let Some(fault) = names::port_number(number) {
-            errors.invalid(&path.child("port"), &Value::from(number), fault);
-        }
-        let protocol = text(port, "protocol");
-        if !PROTOCOLS.contains(&protocol) {
-            errors.not_supported(&path.child("protocol"), &Value::from(protocol), &PROTOCOLS);
-        }
-        validate_port_or_name(&path.child("targetPort"), port.get("targetPort"), errors);
-        if let Some(name) = port.get("appProtocol").and_then(Value::as_str) {
-            meta::invalid_text(&path.child("appProtocol"), name, names::qualified_name(name), errors);
-        }
-    }
-}
-
-/// Notes what is wrong with a port that is given by its number or by its name.
-pub(crate) fn validate_port_or_name(path: &Path, port: Option<&Value>, errors: &mut Errors) {
-    match port {
-        Some(Value::String(name)) => meta::invalid_text(path, name, names::port_name(name), errors),
-        other => {
-            let number = other.and_then(Value::as_i64).unwrap_or(0);
-            if let Some(fault) = names::port_number(number) {
-                errors.invalid(path, &Value::from(number), fault);
-            }
-        }
+        port::validate_number(&path, port, "port", errors);
+        port::validate_protocol(&path, port, errors);
+        port::validate_number_or_name(&path.child("targetPort"), port.get("targetPort"), errors);
+        port::validate_app_protocol(&path, port, errors);
     }
 }
 
@@ -142,17 +124,16 @@ fn validate_numbers(spec: &Value, errors: &mut Errors) {
             errors.forbidden(&path(index).child("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
     }
+    let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
-        let same =
-            |other: &Value| node_port(other) == node_port(port) && text(other, "protocol") == text(port, "protocol");
-        if ports[..index].iter().any(same) {
+        if !seen.insert((node_port(port), text(port, "protocol"))) {
             errors.duplicate(&path(index).child("nodePort"), &Value::from(node_port(port)));
         }
     }
+    let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
-        let key = |port: &Value| (number(port, "port").unwrap_or(0), text(port, "protocol").to_owned());
-        if ports[..index].iter().any(|other| key(other) == key(port)) {
-            let (number, protocol) = key(port);
+        let (number, protocol) = (number(port, "port").unwrap_or(0), text(port, "protocol"));
+        if !seen.insert((number, protocol)) {
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{protocol:?},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}"
             );
@@ -184,10 +165,10 @@ fn validate_affinity(spec: &Value, errors: &mut Errors) {
 }
 
 fn validate_external_ips(spec: &Value, old: Option<&Object>, errors: &mut Errors) {
-    let known: Vec<_> = old.into_iter().flat_map(|old| texts(part(old, "spec"), "externalIPs")).collect();
+    let known: HashSet<_> = old.into_iter().flat_map(|old| texts(part(old, "spec"), "externalIPs")).collect();
     for (index, ip) in texts(spec, "externalIPs").enumerate() {
         let path = Path::new("spec").child("externalIPs").index(index);
-        let mut faults = if known.contains(&ip) { Vec::new() } else { names::address(ip) };
+        let mut faults = if known.contains(ip) { Vec::new() } else { names::address(ip) };
         if faults.is_empty() {
             faults = names::endpoint_address(ip);
         }
@@ -206,8 +187,8 @@ fn validate_source_ranges(service: &Object, old: Option<&Object>, errors: &mut E
             errors.forbidden(&path, ONLY_BALANCED);
         }
         let ranges = |service| texts(part(service, "spec"), "loadBalancerSourceRanges").map(str::trim);
-        let known: Vec<_> = old.into_iter().flat_map(ranges).collect();
-        for (index, range) in ranges(service).enumerate().filter(|(_, range)| !known.contains(range)) {
+        let known: HashSet<_> = old.into_iter().flat_map(ranges).collect();
+        for (index, range) in ranges(service).enumerate().filter(|(_, range)| !known.contains(*range)) {
             meta::invalid_text(&path.index(index), range, names::cidr(range), errors);
         }
     } else if let Some(written) = annotation(service) {
@@ -277,10 +258,10 @@ fn validate_policies(spec: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut Errors) {
-    let ingress = |service: &Object| {
+    fn ingress(service: &Object) -> &[Value] {
         let list = service.at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
-        list.cloned().unwrap_or_default()
-    };
+        list.map_or(&[], Vec::as_slice)
+    }
     let path = Path::new("status").child("loadBalancer").child("ingress");
     let all = ingress(new);
     if text(part(new, "spec"), "type") != "LoadBalancer" {
@@ -289,11 +270,11 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut Errors) {
         }
         return;
     }
-    let known = ingress(old);
+    let known: HashSet<_> = ingress(old).iter().map(|one| text(one, "ip")).collect();
     for (index, one) in all.iter().enumerate() {
         let path = path.index(index);
         let (ip, hostname) = (text(one, "ip"), text(one, "hostname"));
-        if !ip.is_empty() && !known.iter().any(|known| text(known, "ip") == ip) {
+        if !ip.is_empty() && !known.contains(ip) {
             meta::invalid_text(&path.child("ip"), ip, names::address(ip), errors);
         }
         match one.get("ipMode").and_then(Value::as_str) {

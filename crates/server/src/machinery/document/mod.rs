@@ -6,11 +6,9 @@ mod syntax;
 
 use std::fmt;
 
+use api::schema::Told;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-
-/// How many fields given twice are named; the rest would only make the answer long.
-const MOST_FAULTS: usize = 100;
 
 /// A body that was read.
 #[derive(Debug, PartialEq)]
@@ -25,14 +23,14 @@ pub(crate) struct Document {
 pub(crate) fn read(body: &[u8]) -> Result<Document, String> {
     // Bytes that are not text stand for themselves in nobody's reading; they come out as U+FFFD.
     let text = String::from_utf8_lossy(body);
-    let mut faults = Vec::new();
+    let mut faults = Told::default();
     let mut path = String::new();
     let mut reader = serde_json::Deserializer::from_str(&text);
     let value = Part { path: &mut path, faults: &mut faults }
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|error| syntax::fault(body).unwrap_or_else(|| error.to_string()))?;
-    Ok(Document { value, faults })
+    Ok(Document { value, faults: faults.into_texts() })
 }
 
 /// That a value is not of the type that was wanted.
@@ -51,16 +49,13 @@ pub(crate) fn mismatch(value: &Value, wanted: &str) -> String {
 /// A value on the way of being read, and where it is in the body.
 struct Part<'a> {
     path: &'a mut String,
-    faults: &'a mut Vec<String>,
+    faults: &'a mut Told,
 }
 
 impl Part<'_> {
     fn note_duplicate(&mut self, name: &str) {
         let dot = if self.path.is_empty() { "" } else { "." };
-        let fault = format!("duplicate field {}", Value::String(format!("{}{dot}{name}", self.path)));
-        if self.faults.len() < MOST_FAULTS && !self.faults.contains(&fault) {
-            self.faults.push(fault);
-        }
+        self.faults.say(|| format!("duplicate field {}", Value::String(format!("{}{dot}{name}", self.path))));
     }
 
     /// Reads what is one step further down the path.
@@ -166,8 +161,13 @@ mod tests {
 
     #[test]
     fn the_faults_that_are_named_are_limited() {
-        let body = format!("{{{}}}", (0..400).map(|n| format!("\"f{}\":0", n % 200)).collect::<Vec<_>>().join(","));
-        assert_eq!(read(body.as_bytes()).unwrap().faults.len(), MOST_FAULTS);
+        let body = |length: usize| {
+            let name = "k".repeat(length);
+            let fields = (0..400).map(|n| format!("\"f{}\":0", n % 200)).collect::<Vec<_>>().join(",");
+            format!("{{\"{name}\":{{{fields}}}}}")
+        };
+        assert_eq!(read(body(1).as_bytes()).unwrap().faults.len(), 100);
+        assert_eq!(read(body(150_000).as_bytes()).unwrap().faults.len(), 2, "a long name is not repeated often");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! The crate `json-patch` (4.2) keeps to the letter of the RFC and refuses these, and it can panic when it undoes a
 //! failed patch. So the tests use it as a judge instead: what it accepts has the same outcome here.
 
+use api::schema::Told;
 use serde_json::Value;
 
 use super::{Fields, PatchError};
@@ -11,6 +12,14 @@ use crate::machinery::document;
 
 /// The most operations that one patch may have.
 pub(super) const MOST_OPERATIONS: usize = 10_000;
+
+/// How many bytes all copies of one patch may add: a few that copy each other's outcome can otherwise become any amount
+/// of memory.
+const MOST_COPIED: usize = 3 * 1024 * 1024;
+
+/// The deepest nesting, which is that of the reader of bodies: what is deeper could be stored and never be read again, and
+/// every level costs stack.
+const DEEPEST: usize = 127;
 
 /// One operation, as it was sent.
 #[derive(Default)]
@@ -24,20 +33,21 @@ struct Operation {
 /// Applies the operations in `patch` one after the other. Returns the patched object, and the fields of operations that
 /// there is no meaning for.
 pub(super) fn apply(patch: Value, current: &Fields) -> Result<(Fields, Vec<String>), PatchError> {
-    let mut unknown = Vec::new();
+    let mut unknown = Told::default();
     let operations = operations(patch, &mut unknown).map_err(PatchError::BadRequest)?;
     if operations.len() > MOST_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
     let mut document = Value::Object(current.clone());
+    let mut copied = 0;
     for operation in operations {
-        operation.run(&mut document).map_err(PatchError::Unprocessable)?;
+        operation.run(&mut document, &mut copied).map_err(PatchError::Unprocessable)?;
     }
     let Value::Object(fields) = document else { unreachable!("no operation makes it anything else") };
-    Ok((fields, unknown))
+    Ok((fields, unknown.into_texts()))
 }
 
-fn operations(patch: Value, unknown: &mut Vec<String>) -> Result<Vec<Operation>, String> {
+fn operations(patch: Value, unknown: &mut Told) -> Result<Vec<Operation>, String> {
     let wrong = |why| format!("error decoding patch: {why}");
     let items = match patch {
         Value::Array(items) => items,
@@ -58,7 +68,7 @@ fn operations(patch: Value, unknown: &mut Vec<String>) -> Result<Vec<Operation>,
                 "path" => operation.path = text(&name, value).map_err(wrong)?,
                 "from" => operation.from = text(&name, value).map_err(wrong)?,
                 "value" => operation.value = value,
-                _ => unknown.push(format!("unknown field \"[{index}].{name}\"")),
+                _ => unknown.say(|| format!("unknown field \"[{index}].{name}\"")),
             }
         }
         operations.push(operation);
@@ -75,21 +85,39 @@ fn text(name: &str, value: Value) -> Result<Option<String>, String> {
 }
 
 impl Operation {
-    fn run(self, document: &mut Value) -> Result<(), String> {
+    /// Does it to the document. `copied` is how much this patch has copied already.
+    fn run(self, document: &mut Value, copied: &mut usize) -> Result<(), String> {
         let Self { op, path, from, value } = self;
         let path = path.ok_or_else(|| format!("{op} operation without a path"))?;
         let origin = || from.ok_or_else(|| format!("{op} operation without a from"));
         match op.as_str() {
-            "add" => place(document, &path, value),
+            "add" => {
+                check_depth(&path, &value)?;
+                place(document, &path, value)
+            }
             "remove" => take(document, &path).map(drop),
-            "replace" => replace(document, &path, value),
+            "replace" => {
+                check_depth(&path, &value)?;
+                replace(document, &path, value)
+            }
             "move" => {
-                let moved = take(document, &origin()?)?;
+                let origin = origin()?;
+                let moved = take(document, &origin)?;
+                // To look into a large value costs more than to move it, so that is done only if it goes down.
+                if steps(&path) > steps(&origin) {
+                    check_depth(&path, &moved)?;
+                }
                 place(document, &path, moved)
             }
             "copy" => {
-                let copied = look(document, &origin()?)?.cloned().unwrap_or_default();
-                place(document, &path, copied)
+                let value = look(document, &origin()?)?.unwrap_or(&Value::Null);
+                *copied += value.to_string().len();
+                if *copied > MOST_COPIED {
+                    return Err(format!("copies add {copied} bytes, which is more than {MOST_COPIED}"));
+                }
+                check_depth(&path, value)?;
+                let value = value.clone();
+                place(document, &path, value)
             }
             "test" if path.is_empty() && *document == value => Ok(()),
             "test" if !path.is_empty() && *look(document, &path)?.unwrap_or(&Value::Null) == value => Ok(()),
@@ -140,6 +168,26 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), String>
         _ => return Err(missing(path)),
     }
     Ok(())
+}
+
+/// Refuses a value that would be nested too deep at a path. Checked at each step, so no step meets anything deeper.
+fn check_depth(path: &str, value: &Value) -> Result<(), String> {
+    let depth = steps(path) + depth(value);
+    if depth > DEEPEST { Err(format!("a value is {depth} levels deep, which is more than {DEEPEST}")) } else { Ok(()) }
+}
+
+/// How many steps down a path leads.
+fn steps(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+/// How many lists and objects are inside of one another, the value itself included.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// The value at a path: `None` if its object is there and lacks it.

@@ -197,8 +197,8 @@ fn check_order(changes: &[Value], order: &[Value], rules: &Patch) -> Result<(), 
 /// Looking for an item in an order of keys ends where the order has something that is no object.
 fn check_lookups(items: &[Value], order: &[Value], key: &str) -> Result<(), PatchError> {
     let Some(end) = order.iter().position(|item| !item.is_object()) else { return Ok(()) };
-    let is_found = |item: &Value| order[..end].iter().any(|other| other.get(key) == item.get(key));
-    if items.iter().all(is_found) {
+    let known: HashSet<_> = order[..end].iter().map(|item| item.get(key)).collect();
+    if items.iter().all(|item| known.contains(&item.get(key))) {
         return Ok(());
     }
     Err(contradiction(format!("value for key {end} is not a map")))

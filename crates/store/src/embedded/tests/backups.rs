@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use super::{put, state, write};
-use crate::embedded::{OpenError, Options, check, restore};
+use crate::embedded::{OpenError, Options, backup, check, restore};
 use crate::{RangeError, Revision, Store, StoreError};
 
 fn open(dir: &std::path::Path) -> Store {
@@ -67,6 +67,31 @@ async fn a_restored_store_never_gives_an_old_revision_a_new_meaning() {
     let resumed = restored.watch("", forgotten).map(|_| ());
     assert!(matches!(resumed, Err(RangeError::Compacted { .. })), "who saw what is forgotten starts over: {resumed:?}");
     assert!(write(&restored, vec![put("a", "new")]).await.unwrap() > restored.compacted());
+}
+
+#[tokio::test]
+async fn a_backup_of_a_store_at_rest_writes_nothing_to_its_directory() {
+    let dir = TempDir::new().unwrap();
+    let (data, target) = (dir.path().join("data"), dir.path().join("backup"));
+    let store = open(&data);
+    let revision = write(&store, vec![put("a", "1")]).await.unwrap();
+    let refused = backup(&data, &target).unwrap_err();
+    assert!(matches!(refused, OpenError::InUse(_)), "{refused}");
+    store.close().await;
+    let files = || {
+        let files = fs::read_dir(&data).unwrap().map(|file| file.unwrap());
+        let mut files: Vec<_> = files.map(|file| (file.path(), file.metadata().unwrap().modified().unwrap())).collect();
+        files.sort_unstable();
+        files
+    };
+    let before = files();
+    let report = backup(&data, &target).unwrap();
+    assert_eq!(files(), before);
+    assert_eq!((report.path, report.revision), (target.clone(), revision));
+    let refused = backup(&data, &target).unwrap_err();
+    assert!(matches!(refused, OpenError::Present(_)), "{refused}");
+    let absent = backup(&dir.path().join("absent"), &dir.path().join("other")).unwrap_err();
+    assert!(matches!(absent, OpenError::Absent(_)), "{absent}");
 }
 
 #[tokio::test]

@@ -33,6 +33,8 @@ pub(super) struct Faults {
     pub(super) sync: Option<Failing>,
     /// Nothing can be read.
     pub(super) read: bool,
+    /// Opening it again is the end of whoever tries.
+    pub(super) deadly: bool,
 }
 
 /// What becomes of what was written when a sync fails.
@@ -132,7 +134,9 @@ impl Medium for Disk {
         file::peek_at(&path(), self.clone())
     }
 
-    fn forget_cached(&self) {}
+    fn forget_cached(&self) {
+        assert!(!self.0.0.lock().faults.deadly, "the disk is deadly");
+    }
 }
 
 fn path() -> PathBuf {

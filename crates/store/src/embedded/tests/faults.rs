@@ -1,12 +1,14 @@
 //! Disks that fail while the store runs: nothing that was acknowledged is lost, nothing that was refused is there, reads go on,
 //! and when the disk works again so does the store.
 
+use std::time::{Duration, Instant};
+
 use super::disk::{Disk, Failing, Faults};
 use super::{put, state, write};
 use crate::embedded::Options;
 use crate::{StoreError, What};
 
-const FULL: Faults = Faults { full_at: Some(0), write: true, sync: None, read: false };
+const FULL: Faults = Faults { full_at: Some(0), write: true, sync: None, read: false, deadly: false };
 
 /// Each test runs with both: the file cannot grow, and nothing at all can be written.
 async fn a_failing_disk(faults: impl Fn(&Disk) -> Faults) {
@@ -113,6 +115,24 @@ async fn a_write_in_doubt_is_shown_when_it_turns_out_to_be_there() {
         seen.extend(watch.next().await.unwrap().iter().map(|event| (event.entry.key.to_string(), event.what)));
     }
     assert_eq!(seen, ["a", "b", "d"].map(|key| (key.to_owned(), What::Put)), "watches see it too, in its order");
+}
+
+#[tokio::test]
+async fn a_store_whose_writer_died_says_so() {
+    let disk = Disk::with_store();
+    let store = disk.open(Options::default());
+    write(&store, vec![put("a", "1")]).await.unwrap();
+    disk.set(Faults { write: true, deadly: true, ..Faults::default() });
+    let last = write(&store, vec![put("a", "2")]).await;
+    assert!(matches!(last, Err(StoreError::Unknown(_))), "{last:?}");
+    // The thread ends a moment after it has answered.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while store.health() != Err("the store's writer has died".to_owned()) {
+        assert!(Instant::now() < deadline, "{:?}", store.health());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(write(&store, vec![put("a", "3")]).await, Err(StoreError::Closed));
+    assert!(store.get("a").is_some(), "reads go on");
 }
 
 #[tokio::test]

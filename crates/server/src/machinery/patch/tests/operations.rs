@@ -100,11 +100,62 @@ fn a_patch_has_a_limited_number_of_operations() {
 }
 
 #[test]
+fn copies_cannot_become_more_than_was_there_by_much() {
+    let object = json!({"a": {"text": "x".repeat(1000)}});
+    let doubling: Vec<Value> =
+        (0..40).map(|n| json!({"op": "copy", "from": "/a", "path": format!("/a/c{n}")})).collect();
+    let error = refusal(Json, CONFIG_MAP, &object, &doubling.into());
+    let PatchError::Unprocessable(why) = error else { panic!("{error:?}") };
+    assert!(why.ends_with("which is more than 3145728"), "{why}");
+    let once = |size: usize| {
+        let object = json!({"a": "x".repeat(size)});
+        patched(Json, CONFIG_MAP, &object, &json!([{"op": "copy", "from": "/a", "path": "/b"}]))
+    };
+    assert!(once(3 * 1024 * 1024 - 2).is_ok() && once(3 * 1024 * 1024 - 1).is_err(), "quotes count");
+}
+
+#[test]
+fn no_operation_makes_an_object_deeper_than_one_that_can_be_read() {
+    let nested = |levels: usize| -> Value { (0..levels).fold(json!(1), |inner, _| json!({"a": inner})) };
+    let path = |steps: usize| "/a".repeat(steps);
+    let object = nested(100);
+    for (operation, reached) in [
+        (json!({"op": "add", "path": path(100), "value": nested(27)}), Some(127)),
+        (json!({"op": "add", "path": path(100), "value": nested(28)}), None),
+        (json!({"op": "replace", "path": path(100), "value": nested(27)}), Some(127)),
+        (json!({"op": "replace", "path": path(100), "value": nested(28)}), None),
+        (json!({"op": "copy", "from": path(73), "path": path(100)}), Some(127)),
+        (json!({"op": "copy", "from": path(72), "path": path(100)}), None),
+        (json!({"op": "move", "from": path(90), "path": path(40)}), Some(50)),
+    ] {
+        let outcome = patched(Json, CONFIG_MAP, &object, &json!([operation]));
+        let depth = outcome.ok().map(|patched| Value::Object(patched.object)).map(|value| {
+            assert!(serde_json::from_str::<Value>(&value.to_string()).is_ok(), "what is stored can be read");
+            let inner = |value: &Value| value.get("a").cloned();
+            std::iter::successors(inner(&value), inner).count()
+        });
+        assert_eq!(depth, reached, "{operation}");
+    }
+    let two = |levels: usize| json!({"a": nested(99), "b": nested(levels)});
+    let down = json!([{"op": "move", "from": "/b", "path": path(100)}]);
+    assert!(patched(Json, CONFIG_MAP, &two(27), &down).is_ok());
+    assert!(patched(Json, CONFIG_MAP, &two(28), &down).is_err());
+    // Sixteen doublings would make 65,536 levels, and no stack has room for those.
+    let doubling: Vec<Value> = (0..16).map(|n| json!({"op": "copy", "from": "/a", "path": path(1 << n)})).collect();
+    assert!(patched(Json, CONFIG_MAP, &nested(1), &doubling.into()).is_err());
+}
+
+#[test]
 fn what_an_operation_has_no_use_for_is_told() {
     let body = br#"[{"op":"add","path":"/a","value":1,"odd":2,"op":"add"}]"#;
     let patched = apply(Json, body, &Map::new(), definition(POD)).unwrap();
     let expected = ["json patch duplicate field \"[0].op\"", "json patch unknown field \"[0].odd\""];
     assert_eq!(patched.faults, expected);
+    let many: Map<String, Value> = (0..1000).map(|n| (n.to_string(), json!(n))).collect();
+    let mut patch = json!([many, many]);
+    (patch[0]["op"], patch[0]["path"]) = (json!("test"), json!("/a"));
+    (patch[1]["op"], patch[1]["path"]) = (json!("test"), json!("/a"));
+    assert_eq!(super::patched(Json, POD, &json!({}), &patch).unwrap().faults.len(), 100);
 }
 
 #[test]

@@ -358,3 +358,18 @@ fn no_patch_is_too_odd_to_be_answered() {
         "{refused} refused: the patches are not as odd as they should be"
     );
 }
+
+/// Looking for each item from the beginning of the order takes a minute for these, and a set a fraction of a second.
+#[test]
+fn a_long_order_that_ends_in_nonsense_is_refused_without_delay() {
+    let names = |range: std::ops::Range<usize>| range.map(|n| json!({"name": n.to_string()}));
+    let live: Vec<Value> = names(0..20_000).collect();
+    let mut order: Vec<Value> = names(0..20_000).rev().skip(1).collect();
+    order.push(json!("x"));
+    let object = json!({"spec": {"containers": live}});
+    let patch = json!({"spec": {"$setElementOrder/containers": order}});
+    let begun = std::time::Instant::now();
+    let error = refusal(Strategic, POD, &object, &patch);
+    assert_eq!(error, PatchError::Contradiction("value for key 19999 is not a map".to_owned()));
+    assert!(begun.elapsed().as_secs() < 8, "it took {:?}", begun.elapsed());
+}
