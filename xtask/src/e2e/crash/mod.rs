@@ -30,10 +30,11 @@ use super::{Options, Place};
 use crate::parts::Part;
 
 const LOAD: Load = Load { writers: 8, objects: 12, watchers: 3, ballast: 100 };
-/// Objects that make a file grow.
-const HEAVY: Load = Load { ballast: 8_000, ..LOAD };
+/// Objects that make a file grow; but so little that the store neither fills the disk by itself before the last round, nor comes
+/// to where it forgets as much as it is told and needs no more room than it has.
+const HEAVY: Load = Load { ballast: 2_000, ..LOAD };
 /// Enough for the store to live on between faults, and little enough to be filled at once.
-const DISK_MIB: u32 = 192;
+const DISK_MIB: u32 = 256;
 const ETCD_MEMBERS: usize = 3;
 /// In how many rounds the fault waits once until a watch has ended in order: faults come faster than that.
 const CALM_EVERY: u32 = 5;

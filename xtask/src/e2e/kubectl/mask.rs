@@ -37,6 +37,8 @@ impl Masks {
             (r"\b(LIVE|MERGED|kubectl-edit)-\d+".to_owned(), "$1-<number>"),
             // The head of a line of kubectl's own log.
             (r"(?m)^([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ".to_owned(), "$1 "),
+            // A line of that log which is there if the time of `--timeout` is over before a watch is open, whatever the server does.
+            (r#"(?m)^E reflector\.go:\d+\] "Failed to watch" err="context deadline exceeded".*\n"#.to_owned(), ""),
         ];
         let everywhere = everywhere.into_iter().map(|(pattern, mask)| Ok((Regex::new(&pattern)?, mask)));
         Ok(Self { everywhere: everywhere.collect::<Result<_>>()?, age: Regex::new(r"\b\d+[smhd](?:\d+[smh])?\b")? })
@@ -102,6 +104,10 @@ mod tests {
             ("\x1b[0;32mControl\x1b[0m is at https://127.0.0.1:6443", "Control is at <server>"),
             ("configmap/gen-x7k2v created", "configmap/gen-<random> created"),
             ("E1116 07:00:45.123456   99 memcache.go:265] no", "E memcache.go:265] no"),
+            (
+                "E1116 07:00:45.123456   99 reflector.go:227] \"Failed to watch\" err=\"context deadline exceeded\" x=y\nerror: a",
+                "error: a",
+            ),
         ] {
             assert_eq!(masked(text), expected);
         }
