@@ -86,11 +86,11 @@ enum Task {
     ///
     /// Builds the server in release and the parts that are not in the cache, starts everything on loopback, prints a line
     /// for each case and a table at the end, and fails if a case did. The suite `server` drives kubectl and compares all it
-    /// says of ours with what it says of the control, the real kube-apiserver. `patch` holds random patches against the
-    /// control's own code. `crash`, `disk-full` and `etcd-leader` put the server under load while something fails, and count
-    /// what was lost: nothing may be. Data, logs and transcripts stay in target/e2e/SUITE/SERVER. Needs Go 1.26 for the
-    /// parts, as `cargo xtask parts` does; `crash` on the embedded store needs nothing, and `disk-full` needs root, for a
-    /// small disk of its own.
+    /// says of ours with what it says of the control, the real kube-apiserver. `patch`, `protobuf` and `apply` hold random input
+    /// against the control's own code. `crash`, `disk-full` and `etcd-leader` put the server under load while something
+    /// fails, and count what was lost: nothing may be. Data, logs and transcripts stay in target/e2e/SUITE/SERVER. Needs Go
+    /// 1.26 for the parts, as `cargo xtask parts` does; `crash` on the embedded store needs nothing, and `disk-full` needs
+    /// root, for a small disk of its own.
     #[command(
         after_help = "Examples:\n  cargo xtask e2e\n  cargo xtask e2e --quick\n  cargo xtask e2e server --on control\n  \
                             cargo xtask e2e server --on embedded --only 'json patch'\n  \

@@ -3,6 +3,7 @@
 //! Pure: objects come in as values and go out as values. Nothing here knows of HTTP, of a store or of a clock; a time that
 //! is needed is an argument.
 
+pub mod apply;
 pub mod field;
 pub mod kind;
 pub mod kinds;
@@ -11,6 +12,7 @@ pub mod names;
 pub mod object;
 pub mod openapi;
 pub mod printing;
+pub mod protobuf;
 mod quantity;
 mod reading;
 pub mod row;

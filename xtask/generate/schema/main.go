@@ -54,7 +54,9 @@ var roots = []any{
 	networkingv1beta1.IPAddress{}, networkingv1beta1.IPAddressList{},
 	authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{},
 	authenticationv1.SelfSubjectReview{}, authenticationv1.TokenRequest{},
-	metav1.Status{}, metav1.DeleteOptions{}, metav1.Condition{},
+	metav1.Status{}, metav1.Condition{},
+	metav1.CreateOptions{}, metav1.DeleteOptions{}, metav1.GetOptions{}, metav1.ListOptions{}, metav1.PatchOptions{},
+	metav1.UpdateOptions{},
 	metav1.PartialObjectMetadata{}, metav1.PartialObjectMetadataList{},
 }
 

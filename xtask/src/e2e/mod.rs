@@ -4,10 +4,12 @@
 //! A suite is one module that knows on which servers it makes sense. The control tells whether a suite is a fair judge: what
 //! it asks of ours, the real one must do too. What each case did stays in `target/e2e/SUITE/SERVER`.
 
+mod apply;
 mod cargo_tests;
 mod crash;
 mod kubectl;
 mod patch;
+mod protobuf;
 mod report;
 mod servers;
 mod store;
@@ -56,6 +58,10 @@ enum Suite {
     Store,
     /// Random patches and bodies, as the real code takes them
     Patch,
+    /// Random objects and damaged bytes in protobuf, as the real code reads and writes them
+    Protobuf,
+    /// Random sequences of applies and updates, as the real code takes them
+    Apply,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,
     /// The same, with a disk that is full again and again
@@ -76,7 +82,16 @@ pub(crate) enum Place {
 }
 
 impl Suite {
-    const ALL: [Self; 6] = [Self::Server, Self::Store, Self::Patch, Self::Crash, Self::DiskFull, Self::EtcdLeader];
+    const ALL: [Self; 8] = [
+        Self::Server,
+        Self::Store,
+        Self::Patch,
+        Self::Protobuf,
+        Self::Apply,
+        Self::Crash,
+        Self::DiskFull,
+        Self::EtcdLeader,
+    ];
 
     /// Where it makes sense; a quick run leaves out what says little more.
     fn places(self, quick: bool) -> &'static [Place] {
@@ -85,7 +100,7 @@ impl Suite {
             (Self::Server, true) | (Self::Crash, false) => &[Place::Embedded, Place::Etcd],
             (Self::Crash, true) | (Self::DiskFull, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
-            (Self::Patch, _) => &[Place::Control],
+            (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
         }
     }
@@ -127,6 +142,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Patch => {
                 each(patch::SUITE, places, &mut report, |place, report| patch::run(&servers, options, place, report));
             }
+            Suite::Apply => {
+                each(apply::SUITE, places, &mut report, |place, report| apply::run(&servers, options, place, report));
+            }
+            Suite::Protobuf => each(protobuf::SUITE, places, &mut report, |place, report| {
+                protobuf::run(&servers, options, place, report)
+            }),
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),

@@ -131,7 +131,7 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
         if places.contains(&Place::Etcd) {
             need(Part::Etcd);
         }
-        if *suite != Suite::Patch && places.contains(&Place::Control) {
+        if !matches!(suite, Suite::Patch | Suite::Protobuf | Suite::Apply) && places.contains(&Place::Control) {
             [Part::Etcd, Part::KubeApiserver, Part::Kubectl].into_iter().for_each(&mut need);
         }
     }

@@ -40,6 +40,11 @@ pub fn definition(name: &str) -> Option<&'static Definition> {
     TABLE.named(name)
 }
 
+/// All definitions, in the order of their names: [`Type::Struct`] holds a place among them.
+pub(crate) fn definitions() -> &'static [Definition] {
+    TABLE.definitions()
+}
+
 /// The definition that a [`Type::Struct`] refers to.
 pub fn resolve(ty: &Type) -> Option<&'static Definition> {
     match ty {

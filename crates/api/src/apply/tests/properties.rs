@@ -1,0 +1,122 @@
+//! What is true of any applies.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use testkit::choices::{Choices, Seeded};
+
+use super::{House, stored};
+use super::generate::{self, chance};
+use crate::apply::ApplyError;
+
+const KINDS: [&str; 7] = ["ConfigMap", "Service", "Node", "Pod", "ServiceCIDR", "EndpointSlice", "ClusterCIDR"];
+
+/// A house with some object in it, and a configuration that can be applied to it.
+fn house(seed: u64) -> (House, Value) {
+    let mut choices = Seeded::new(seed);
+    let mut house = House::new(choices.one_of(&KINDS));
+    for _ in 0..choices.below(4) {
+        // An item that leaves out its key belongs to its manager without it, so another who names the key takes it along.
+        let object = stored(house.kind, generate::config(&mut choices, house.kind)).into_value();
+        let manager = choices.one_of(&["x", "y"]);
+        if choices.below(2) == 0 {
+            house.put(manager, object, None);
+        } else {
+            let _ = house.apply(manager, object, true);
+        }
+    }
+    let mut config = generate::config(&mut choices, house.kind);
+    if let (Some(live), true) = (&house.live, chance(&mut choices, 50)) {
+        config = generate::between(&mut choices, &Value::Object(live.fields().clone()), &config);
+    }
+    // What is null is not stored, and is another thing when it is applied again.
+    drop_nulls(&mut config);
+    (house, config)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_apply_is_idempotent(seed: u64) {
+        let (mut house, config) = house(seed);
+        // One that was generated with the same item twice is refused, and stays refused.
+        if house.apply("me", config.clone(), true).is_ok() {
+            let before = house.live.clone();
+            prop_assert!(house.apply("me", config, false).is_ok());
+            prop_assert_eq!(without_times(house.live.as_ref()), without_times(before.as_ref()));
+        }
+    }
+
+    #[test]
+    fn what_one_manager_applies_and_withdraws_leaves_nothing(seed: u64) {
+        let (mut house, config) = house(seed);
+        let before = house.live.clone();
+        // Where no account was kept, the first apply begins one, and that stays.
+        let account = before.as_ref().is_some_and(|before| before.at(&["metadata", "managedFields"]).is_some());
+        if account && house.apply("me", config, false).is_ok() {
+            house.apply("me", json!({}), false).unwrap();
+            prop_assert_eq!(without_times(house.live.as_ref()), without_times(before.as_ref()));
+        }
+    }
+
+    #[test]
+    fn any_configuration_gets_an_answer_and_a_bad_one_is_unfit(seed: u64) {
+        let (mut house, mut config) = house(seed);
+        generate::spoil(&mut Seeded::new(seed), &mut config);
+        config["odd"] = json!(1);
+        let outcome = house.apply("me", config, true);
+        prop_assert!(matches!(outcome, Err(ApplyError::Unfit(_))), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_refused_apply_is_a_conflict_or_unfit_and_forcing_it_leaves_no_conflict(seed: u64) {
+        let (mut house, config) = house(seed);
+        match house.apply("me", config.clone(), false) {
+            Ok(_) | Err(ApplyError::Unfit(_)) => {}
+            Err(ApplyError::Conflict(_)) => {
+                house.apply("me", config.clone(), true).unwrap();
+                prop_assert!(house.apply("me", config, false).is_ok());
+            }
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+}
+
+/// The object without times, without what is empty and with its lists in one order: who withdraws all that is in a
+/// structure takes the structure along, with what such a structure always has (an empty name), and an apply may change the
+/// order.
+fn without_times(object: Option<&crate::Object>) -> Option<Value> {
+    let mut object = Value::Object(object?.fields().clone());
+    for entry in object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+        entry.as_object_mut().unwrap().remove("time");
+        let fields = entry["fieldsV1"].to_string();
+        entry["fieldsV1"] = json!(fields);
+    }
+    simplify(&mut object);
+    Some(object)
+}
+
+fn simplify(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(simplify);
+            fields.retain(|_, value| ![json!(null), json!({}), json!(""), json!(0), json!(false)].contains(value));
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(simplify);
+            items.sort_by_key(Value::to_string);
+        }
+        _ => {}
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}

@@ -1,0 +1,165 @@
+//! From protobuf to the JSON that Go's structures would be written as.
+//!
+//! A field that is there twice is what Go's generated code makes of it: the last plain value, both messages together, one
+//! list of both. Fields nobody knows are skipped.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::Error;
+use super::leaf::{self, Precision};
+use super::plan::{self, Field, Item, Message, Shape};
+use super::wire::{Reader, Tag, wire_type};
+
+/// Reads a message into a JSON object, on top of what is in it.
+pub(super) fn object(message: &Message, data: &[u8], fields: &mut Map<String, Value>) -> Result<(), Error> {
+    part(message, data, fields)?;
+    for (name, zero) in &message.always {
+        if !fields.contains_key(*name) {
+            fields.insert((*name).to_owned(), zero.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Reads the fields that a message holds.
+fn part(message: &Message, data: &[u8], fields: &mut Map<String, Value>) -> Result<(), Error> {
+    each_field(data, message.name, |reader, tag| {
+        let Some(field) = message.field(tag.number) else { return Ok(false) };
+        field_value(field, tag, reader, fields)?;
+        Ok(true)
+    })
+}
+
+/// Reads the fields of a message one after the other; skips those that are not taken.
+pub(super) fn each_field<'a>(
+    data: &'a [u8],
+    message: &'static str,
+    mut take: impl FnMut(&mut Reader<'a>, Tag) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let mut reader = Reader::new(data);
+    while !reader.is_done() {
+        let begin = reader.at();
+        let tag = reader.tag(message)?;
+        if !take(&mut reader, tag)? {
+            reader.go_to(begin);
+            reader.skip()?;
+        }
+    }
+    Ok(())
+}
+
+fn field_value(field: &Field, tag: Tag, reader: &mut Reader<'_>, fields: &mut Map<String, Value>) -> Result<(), Error> {
+    match &field.shape {
+        Shape::One(item) => {
+            tag.expect(item.wire_type(), || field.go_name())?;
+            if let Item::Message(index) = item {
+                let before = fields.get_mut(field.name).and_then(Value::as_object_mut).map(std::mem::take);
+                let mut inner = before.unwrap_or_default();
+                object(plan::message(*index), reader.bytes()?, &mut inner)?;
+                put(field, fields, Value::Object(inner));
+            } else {
+                let value = item_value(item, reader, fields.get(field.name))?;
+                put(field, fields, value);
+            }
+        }
+        Shape::List(item) if item.wire_type() == wire_type::VARINT && tag.wire_type == wire_type::BYTES => {
+            let end = reader.end()?;
+            while reader.at() < end {
+                push(field, fields, item_value(item, reader, None)?);
+            }
+        }
+        Shape::List(item) => {
+            tag.expect(item.wire_type(), || field.go_name())?;
+            push(field, fields, item_value(item, reader, None)?);
+        }
+        Shape::Map(item) => {
+            tag.expect(wire_type::BYTES, || field.go_name())?;
+            let (key, value) = entry(item, reader)?;
+            match fields.get_mut(field.name) {
+                Some(Value::Object(entries)) => drop(entries.insert(key, value)),
+                _ => drop(fields.insert(field.name.to_owned(), Value::Object(Map::from_iter([(key, value)])))),
+            }
+        }
+        Shape::Inlined(index) => {
+            let inlined = plan::message(*index);
+            tag.expect(wire_type::BYTES, || inlined.name.to_owned())?;
+            part(inlined, reader.bytes()?, fields)?;
+        }
+    }
+    Ok(())
+}
+
+fn put(field: &Field, fields: &mut Map<String, Value>, value: Value) {
+    if field.omitted.as_ref() == Some(&value) {
+        fields.remove(field.name);
+    } else {
+        fields.insert(field.name.to_owned(), value);
+    }
+}
+
+fn push(field: &Field, fields: &mut Map<String, Value>, item: Value) {
+    match fields.get_mut(field.name) {
+        Some(Value::Array(items)) => items.push(item),
+        _ => drop(fields.insert(field.name.to_owned(), Value::Array(vec![item]))),
+    }
+}
+
+/// An entry of a map. Go reads on to the end of the message if it has to, and does not ask how a key is written.
+fn entry(item: &Item, reader: &mut Reader<'_>) -> Result<(String, Value), Error> {
+    let end = reader.end()?;
+    let (mut key, mut value) = (String::new(), None);
+    while reader.at() < end {
+        let begin = reader.at();
+        match reader.entry_number()? {
+            1 => key = text(reader.bytes()?),
+            2 => value = Some(item_value(item, reader, None)?),
+            _ => {
+                reader.go_to(begin);
+                reader.skip()?;
+                if reader.at() > end {
+                    return Err(Error::Truncated);
+                }
+            }
+        }
+    }
+    reader.go_to(end);
+    let absent = || if *item == Item::Bytes { Value::from("") } else { item.zero() };
+    Ok((key, value.unwrap_or_else(absent)))
+}
+
+/// A value; `before` is what was there, for messages that add to it.
+fn item_value(item: &Item, reader: &mut Reader<'_>, before: Option<&Value>) -> Result<Value, Error> {
+    Ok(match item {
+        Item::Boolean => Value::from(reader.varint()? != 0),
+        Item::Int32 => Value::from(reader.varint()? as i32),
+        Item::Int64 => Value::from(reader.varint()?.cast_signed()),
+        Item::String => Value::from(text(reader.bytes()?)),
+        Item::Bytes => Value::from(STANDARD.encode(reader.bytes()?)),
+        Item::Time => leaf::read_time(reader.bytes()?, Precision::Seconds)?,
+        Item::MicroTime => leaf::read_time(reader.bytes()?, Precision::Micros)?,
+        Item::Quantity => leaf::read_quantity(reader.bytes()?, before)?,
+        Item::IntOrString => leaf::read_int_or_string(reader.bytes()?, before)?,
+        Item::Json => leaf::read_json(reader.bytes()?, before)?,
+        Item::Texts => leaf::read_texts(reader.bytes()?)?,
+        Item::Message(index) => {
+            let mut fields = Map::new();
+            object(plan::message(*index), reader.bytes()?, &mut fields)?;
+            Value::Object(fields)
+        }
+    })
+}
+
+/// Text as it is in JSON: Go writes a mark for each byte that is none.
+pub(super) fn text(bytes: &[u8]) -> String {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
