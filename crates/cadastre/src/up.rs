@@ -56,11 +56,14 @@ async fn serve(options: Options) -> Result<()> {
         most_request_bytes: options.max_request_bytes,
         request_timeout: options.request_timeout,
         counters: Arc::clone(&counters),
+        event_ttl: options.event_ttl,
+        authority: identities.authority.clone(),
     };
     let server = Server::new(store.clone(), config);
     server.prepare().await.map_err(|failure| anyhow!("the first objects cannot be written: {failure}"))?;
 
     let trigger = Trigger::default();
+    let tend = server.tend(trigger.shutdown());
     let front = Front {
         listener,
         tls: tls::config(Arc::clone(&presented), &identities.client_authorities)?,
@@ -71,6 +74,7 @@ async fn serve(options: Options) -> Result<()> {
     };
     let mut stop = Stop::new().context("cannot take signals")?;
     let refresh = tokio::spawn(keep_certificate(credentials.clone(), identities, presented, trigger.shutdown()));
+    let tending = options.tends().then(|| tokio::spawn(tend));
     let running = tokio::spawn(front.run(trigger.clone()));
     announce(address, &credentials.kubeconfig());
 
@@ -84,6 +88,9 @@ async fn serve(options: Options) -> Result<()> {
         }
     }
     refresh.abort();
+    if let Some(tending) = tending {
+        tending.await.context("the lifecycle failed")?;
+    }
     store.close().await;
     Ok(())
 }

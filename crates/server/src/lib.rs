@@ -1,12 +1,13 @@
 //! The Kubernetes-compatible HTTP API over a store.
 //!
-//! `front` accepts connections and requests, `access` says who may do what, `machinery` does what is asked, and
-//! `registry` holds what single kinds need beyond storage. [`Server`] puts the last three together over a store; it
+//! `front` accepts connections and requests, `access` says who may do what, `machinery` does what is asked, `registry`
+//! holds what single kinds need beyond storage, and `lifecycle` does what nobody asks for. [`Server`] puts the last three together over a store; it
 //! answers requests from sockets (as a [`front::Serve`]) and from within the process ([`Server::call`]) alike.
 
 pub mod access;
 mod answer;
 pub mod front;
+mod lifecycle;
 mod machinery;
 mod registry;
 
@@ -28,6 +29,9 @@ pub const MOST_REQUEST_BYTES: usize = 3 * 1024 * 1024;
 /// How long a request may take, watches aside.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// How long Events stay after their last write.
+pub const EVENT_TTL: Duration = Duration::from_hours(1);
+
 /// How a server is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -39,6 +43,11 @@ pub struct Config {
     pub request_timeout: Duration,
     /// What the front counts, for `/metrics`.
     pub counters: Arc<Counters>,
+    /// How long Events stay after their last write, if the server tends its store.
+    pub event_ttl: Duration,
+    /// The certificates, in PEM, by which clients in the cluster know the server. They are published in every namespace; empty
+    /// for none.
+    pub authority: String,
 }
 
 impl Default for Config {
@@ -48,6 +57,8 @@ impl Default for Config {
             most_request_bytes: MOST_REQUEST_BYTES,
             request_timeout: REQUEST_TIMEOUT,
             counters: Arc::default(),
+            event_ttl: EVENT_TTL,
+            authority: String::new(),
         }
     }
 }
@@ -80,6 +91,12 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Does what nobody asks for, until the shutdown begins: collects dependents that lost their owners, empties deleted
+    /// namespaces and furnishes new ones, and lets Events expire. Several servers over one store may all do it.
+    pub fn tend(&self, shutdown: Shutdown) -> impl Future<Output = ()> + Send + use<> {
+        lifecycle::tend(Arc::clone(&self.machinery), shutdown)
     }
 
     /// Answers a request from within the process: no socket, no TLS, the user is who the caller says.

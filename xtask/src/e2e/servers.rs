@@ -78,11 +78,11 @@ impl Servers {
             Place::Etcd | Place::Control => Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?),
         };
         let kind = match &etcd {
-            None => Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[])?),
+            None => Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[Cadastre::BARE])?),
             Some(etcd) if place == Place::Control => Kind::Control(self.control(etcd.url(), folder)?),
             Some(etcd) => {
                 let servers = format!("--etcd-servers={}", etcd.url());
-                Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[&servers])?)
+                Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[&servers, Cadastre::BARE])?)
             }
         };
         Ok(Server { kind, _etcd: etcd })

@@ -81,6 +81,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FROM-TO", default_value = "30000-32767", help_heading = "Services")]
     service_node_port_range: PortRange,
 
+    /// How long Events stay after their last write
+    #[arg(long, value_name = "TIME", default_value = "1h0m0s", value_parser = time, help_heading = "Lifecycle")]
+    pub(super) event_ttl: Duration,
+    /// Leave dependents, namespaces and Events alone, because a controller manager looks after them
+    #[arg(long, help_heading = "Lifecycle")]
+    no_lifecycle: bool,
+
     /// How long a request may take, watches aside
     #[arg(long, value_name = "TIME", default_value = "1m0s", value_parser = time, help_heading = "Limits")]
     pub(super) request_timeout: Duration,
@@ -153,6 +160,11 @@ impl Options {
         // A machine may be called something that is no DNS name; nobody reaches it by that then.
         names.extend(rustix::system::uname().nodename().to_str().ok().and_then(|name| name.parse().ok()));
         names
+    }
+
+    /// Whether the server collects dependents, empties namespaces and lets Events expire.
+    pub(super) fn tends(&self) -> bool {
+        !self.no_lifecycle
     }
 
     pub(super) fn limits(&self) -> Limits {

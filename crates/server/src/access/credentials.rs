@@ -95,6 +95,8 @@ pub struct Identities {
     pub serving: Identity,
     /// The authorities whose client certificates are good.
     pub client_authorities: Vec<CertificateDer<'static>>,
+    /// What clients have to trust to know the server, in PEM.
+    pub authority: String,
 }
 
 impl Credentials {
@@ -127,7 +129,7 @@ impl Credentials {
         kubeconfig.keep(&self.kubeconfig())?;
         let mut client_authorities = given_certificates(&self.folder.join("pki/ca.crt"), pki.authority())?;
         client_authorities.extend(self.given_client_authorities()?);
-        Ok(Identities { serving, client_authorities })
+        Ok(Identities { serving, client_authorities, authority: kubeconfig.authority })
     }
 
     /// Reads every file that was given and nothing else, so that a wrong one is noticed before anything is made.

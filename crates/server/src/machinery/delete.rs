@@ -21,10 +21,29 @@ use crate::registry;
 /// How many deletes of a collection are under way at a time: enough for the store to write them together.
 const AT_A_TIME: usize = 64;
 
+/// Keeps a deleted object until dependents that block it are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Keeps a deleted object until its dependents no longer refer to it.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// What becomes of an object's dependents when it is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Propagation {
+    /// They go after it.
+    Background,
+    /// They go before it.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
 /// How something is to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
     grace: Option<i64>,
+    /// Nothing where the request says nothing: the finalizers of the object decide then.
+    propagation: Option<Propagation>,
     uid: String,
     resource_version: String,
     dry_run: bool,
@@ -33,13 +52,13 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// Reads the options from the body, or from the query where there is none.
     pub(crate) fn read(query: &Query, headers: &HeaderMap, body: &Bytes) -> Result<Self, Failure> {
-        let (options, propagation, orphans) = if body.is_empty() {
+        let (mut options, policy, orphans) = if body.is_empty() {
             let options = Self {
                 grace: query.number("gracePeriodSeconds")?,
                 dry_run: write::is_dry_run(query, "DeleteOptions")?,
                 ..Self::default()
             };
-            (options, query.get("propagationPolicy").to_owned(), query.has("orphanDependents"))
+            (options, query.get("propagationPolicy").to_owned(), query.optional_flag("orphanDependents"))
         } else {
             let options = schema::definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
                 .ok_or_else(|| Failure::internal("there is no schema of DeleteOptions"))?;
@@ -70,27 +89,63 @@ impl DeleteOptions {
                 uid: given.text(&["preconditions", "uid"]).to_owned(),
                 resource_version: given.text(&["preconditions", "resourceVersion"]).to_owned(),
                 dry_run: also || !tried.is_empty(),
+                ..Self::default()
             };
-            let orphans = given.at(&["orphanDependents"]).is_some_and(|value| !value.is_null());
+            let orphans = given.at(&["orphanDependents"]).and_then(Value::as_bool);
             (options, given.text(&["propagationPolicy"]).to_owned(), orphans)
         };
-        known_propagation(&propagation, orphans)?;
+        options.propagation = propagation(&policy, orphans)?;
         Ok(options)
     }
 }
 
-/// Refuses a propagation policy that there is not. What depends on an object is not collected by the server itself, so
-/// all policies that there are come to the same.
-fn known_propagation(policy: &str, orphans: bool) -> Result<(), Failure> {
+/// What the request says about dependents, or why it cannot be.
+fn propagation(policy: &str, orphans: Option<bool>) -> Result<Option<Propagation>, Failure> {
     let mut errors = Errors::new();
     let field = Path::new("propagationPolicy");
-    if orphans && !policy.is_empty() {
+    if orphans.is_some() && !policy.is_empty() {
         errors.invalid(&field, &json!(policy), "orphanDependents and deletionPropagation cannot be both set");
     }
-    if !matches!(policy, "" | "Orphan" | "Background" | "Foreground") {
-        errors.not_supported(&field, &json!(policy), &["Background", "Foreground", "Orphan", "nil"]);
+    let asked = match (policy, orphans) {
+        ("", None) => None,
+        ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
+        ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
+        ("Foreground", _) => Some(Propagation::Foreground),
+        _ => {
+            errors.not_supported(&field, &json!(policy), &["Background", "Foreground", "Orphan", "nil"]);
+            None
+        }
+    };
+    if errors.is_empty() { Ok(asked) } else { Err(Failure::invalid_options("DeleteOptions", &errors)) }
+}
+
+/// Gives a deleted object the finalizer that stands for what becomes of its dependents, and takes the other. What the request
+/// says counts, then what is there. Says whether something changed.
+fn hold_for_dependents(object: &mut Object, asked: Option<Propagation>, has_dependents: bool) -> bool {
+    let has = |wanted: &str| object.finalizers().any(|name| name == wanted);
+    let propagation = match asked {
+        _ if !has_dependents => Propagation::Background,
+        Some(asked) => asked,
+        None if has(ORPHAN) => Propagation::Orphan,
+        None if has(FOREGROUND) => Propagation::Foreground,
+        None => Propagation::Background,
+    };
+    let wanted = match propagation {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+    };
+    if [FOREGROUND, ORPHAN].into_iter().all(|name| has(name) == (wanted == Some(name))) {
+        return false;
     }
-    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("DeleteOptions", &errors)) }
+    let others = object.finalizers().filter(|name| !matches!(*name, FOREGROUND | ORPHAN));
+    let finalizers: Vec<String> = others.chain(wanted).map(str::to_owned).collect();
+    if finalizers.is_empty() {
+        object.metadata_mut().remove("finalizers");
+    } else {
+        object.set(&["metadata", "finalizers"], json!(finalizers));
+    }
+    true
 }
 
 /// Deletes the object of that name.
@@ -202,6 +257,7 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
     }
     let behaviour = registry::behaviour(kind);
     behaviour.refuse_delete(kind, &object)?;
+    let changed = hold_for_dependents(&mut object, options.propagation, behaviour.has_dependents());
     let held = object.finalizers().next().is_some() || behaviour.is_held(&object);
     // A negative period is the shortest that there is.
     let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
@@ -218,8 +274,11 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
                     Plan::Mark(object)
                 }
             }
-            _ if left > 0 || held => Plan::Wait,
-            _ => Plan::Remove,
+            _ if left > 0 => Plan::Wait,
+            _ if !held => Plan::Remove,
+            // How dependents are treated can still change.
+            _ if changed => Plan::Mark(object),
+            _ => Plan::Wait,
         });
     }
     if grace == 0 && !held {

@@ -26,6 +26,11 @@ struct VerbLabel {
     verb: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
 /// The bounds of the time that requests take, in seconds.
 const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
@@ -35,6 +40,8 @@ pub(crate) struct Metrics {
     requests: Family<Labels, Counter>,
     durations: Family<VerbLabel, Histogram>,
     pub(crate) watches: Gauge,
+    collected: Family<ReasonLabel, Counter>,
+    pub(crate) emptying: Gauge,
 }
 
 impl Metrics {
@@ -47,7 +54,18 @@ impl Metrics {
         let help = "How long requests took, watches aside";
         registry.register("apiserver_request_duration_seconds", help, durations.clone());
         registry.register("apiserver_longrunning_requests", "Watches that are open", watches.clone());
-        Self { registry, requests, durations, watches }
+        let collected = Family::default();
+        let help = "Objects that the server deleted by itself, by reason";
+        registry.register("cadastre_lifecycle_deletions", help, collected.clone());
+        let emptying = Gauge::default();
+        let help = "Deleted namespaces that are not empty yet";
+        registry.register("cadastre_lifecycle_namespaces_terminating", help, emptying.clone());
+        Self { registry, requests, durations, watches, collected, emptying }
+    }
+
+    /// Counts an object that the server deleted by itself.
+    pub(crate) fn collected(&self, reason: &'static str) {
+        self.collected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// Counts a request that is done.

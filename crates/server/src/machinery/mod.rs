@@ -40,6 +40,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::catalog::{Resource, catalog};
 pub(crate) use self::create::insert;
+pub(crate) use self::delete::{FOREGROUND, ORPHAN};
 pub(crate) use self::facts::Facts;
 pub use self::failure::{Cause, Details, Failure, Status};
 use self::negotiate::Wanted;
@@ -50,6 +51,7 @@ use self::query::Query;
 pub use self::reply::{Content, Pieces, Reply};
 use self::select::Selection;
 use self::show::Include;
+pub(crate) use self::show::{metadata as metadata_of, read as read_object};
 use self::write::Done;
 use crate::Config;
 use crate::access::{Attributes, User, authorize};
@@ -74,8 +76,8 @@ pub struct Request {
 /// The machinery over a store.
 pub(crate) struct Machinery {
     pub(crate) store: Store,
-    config: Config,
-    metrics: metrics::Metrics,
+    pub(crate) config: Config,
+    pub(crate) metrics: metrics::Metrics,
 }
 
 impl Machinery {

@@ -19,8 +19,22 @@ pub(crate) trait Behaviour: Sync {
         false
     }
 
+    /// Whether its objects can own others, so that a deletion can wait for these.
+    fn has_dependents(&self) -> bool {
+        true
+    }
+
     /// What changes in an object when its deletion begins.
     fn terminating(&self, _object: &mut Object) {}
+}
+
+/// Events: nothing depends on them.
+struct Events;
+
+impl Behaviour for Events {
+    fn has_dependents(&self) -> bool {
+        false
+    }
 }
 
 struct Stored;
@@ -39,6 +53,7 @@ pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &st
 pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {
     match kind.stored.prefix {
         namespaces::PREFIX => &namespaces::Namespaces,
+        "events" => &Events,
         _ => &Stored,
     }
 }

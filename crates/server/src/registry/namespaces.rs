@@ -14,6 +14,9 @@ pub(crate) const PREFIX: &str = "namespaces";
 /// The namespaces that are always there.
 pub(crate) const ALWAYS: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
+/// What `spec.finalizers` of a namespace has until it is empty.
+pub(crate) const FINALIZER: &str = "kubernetes";
+
 /// Those of them that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 

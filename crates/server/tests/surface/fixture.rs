@@ -51,9 +51,13 @@ impl Answer {
 
 impl Fixture {
     pub(crate) async fn new() -> Self {
+        Self::with(Config::default(), store::embedded::Options::default()).await
+    }
+
+    pub(crate) async fn with(config: Config, options: store::embedded::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), store::embedded::Options::default()).unwrap();
-        let server = Server::new(store, Config::default());
+        let store = Store::open(folder.path(), options).unwrap();
+        let server = Server::new(store, config);
         server.prepare().await.unwrap();
         let user = Arc::new(User::authenticated("admin", [MASTERS.to_owned()]));
         let trigger = Trigger::default();

@@ -23,6 +23,9 @@ pub struct Cadastre {
 }
 
 impl Cadastre {
+    /// The flag that leaves it as bare as kube-apiserver is without its controllers: nothing is written that no client wrote.
+    pub const BARE: &str = "--no-lifecycle";
+
     /// Starts `cadastre up` on that data directory and waits until it says that it is ready.
     ///
     /// It listens on a port of its own choice, unless `extra` has a `--listen`: a server that is to come back where its

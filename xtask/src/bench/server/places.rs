@@ -76,13 +76,13 @@ impl Programs {
         let started = Instant::now();
         let server = match place {
             Place::Embedded => {
-                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[])?, data);
+                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[Cadastre::BARE])?, data);
                 Server { kind, etcd: None }
             }
             Place::Etcd => {
                 let etcd = Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?;
                 let servers = format!("--etcd-servers={}", etcd.url());
-                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[&servers])?, data);
+                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[&servers, Cadastre::BARE])?, data);
                 Server { kind, etcd: Some(etcd) }
             }
             Place::Control => {

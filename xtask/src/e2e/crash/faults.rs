@@ -60,9 +60,10 @@ pub(super) struct Restarting {
 
 impl Restarting {
     pub(super) fn start(binary: &Path, data: &Path, flags: &[String]) -> Result<Self> {
+        let mut flags = flags.to_vec();
+        flags.push(Cadastre::BARE.to_owned());
         let given: Vec<_> = flags.iter().map(String::as_str).collect();
         let server = Cadastre::start(binary, data, &given)?;
-        let mut flags = flags.to_vec();
         flags.push(format!("--listen={}", server.address()));
         Ok(Self { binary: binary.to_path_buf(), data: data.to_path_buf(), flags, server: Some(server) })
     }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
 
-use super::{House, stored};
 use super::generate::{self, chance};
+use super::{House, stored};
 use crate::apply::ApplyError;
 
 const KINDS: [&str; 7] = ["ConfigMap", "Service", "Node", "Pod", "ServiceCIDR", "EndpointSlice", "ClusterCIDR"];

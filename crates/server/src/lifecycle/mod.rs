@@ -1,0 +1,296 @@
+//! What the server does by itself: it collects what lost its owners, empties deleted namespaces, furnishes new ones, and lets
+//! Events expire.
+//!
+//! An [`Index`] of everything is built from a snapshot and kept by one watch of everything. What a change makes necessary
+//! becomes tasks in a [`Queue`]; a task is decided on what is in memory at that moment, and done by requests ([`hand`]), each
+//! under the condition that the object is still as it was when that was decided. So any number of servers can do this over one
+//! store at the same time: who loses a race has nothing to do, or hears of it by the watch. When the watch is lost, everything
+//! begins again with a new snapshot.
+
+mod collect;
+mod emptying;
+mod expiry;
+mod furnishing;
+mod hand;
+mod index;
+mod owners;
+mod place;
+mod queue;
+mod seen;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use store::{Ended, Entry, Key, Range, RangeError, StoreError, What};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, info, warn};
+
+use self::collect::{Deed, Judge};
+use self::expiry::Expiry;
+use self::hand::{Hand, Refused};
+use self::index::{EVENTS, Index, Todo};
+use self::owners::Policy;
+use self::place::Place;
+use self::queue::Queue;
+use self::seen::Seen;
+use crate::front::Shutdown;
+use crate::machinery::Machinery;
+
+/// How many tasks are under way at a time.
+const MOST_TASKS: usize = 32;
+
+/// How many requests one task has under way at a time: enough for the store to write them together.
+const AT_A_TIME: usize = 64;
+
+/// How many tasks are decided before others get to run, and how many entries of a snapshot are read.
+const MOST_DECISIONS: usize = 256;
+
+/// How many Events expire together.
+const MOST_EXPIRED: usize = 1000;
+
+/// When something is tried again that the store did not take.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// When people are told about changes that change nothing else.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The last part of the key of the `ConfigMap` with the authorities.
+const AUTHORITY: &str = "/kube-root-ca.crt";
+
+/// Something to look at, and to do if it is necessary.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Task {
+    /// An object with owners, which may be gone.
+    Judge(Key),
+    /// A deleted owner that waits for its dependents.
+    Release(Key),
+    /// A namespace that is being deleted.
+    Empty(String),
+    /// A namespace that stays.
+    Furnish(String),
+    /// An Event whose time has come.
+    Expire(Key),
+}
+
+/// What became of a task.
+enum Done {
+    /// It is done, or somebody else did it.
+    Well,
+    /// A namespace was looked through.
+    Emptied { namespace: String, outcome: emptying::Outcome },
+    /// It was not done.
+    Refused(Refused),
+}
+
+type Job = Pin<Box<dyn Future<Output = (Task, Done)> + Send>>;
+
+/// Tends the store until the shutdown begins or the store is closed.
+pub(crate) async fn tend(machinery: Arc<Machinery>, shutdown: Shutdown) {
+    let hand = Hand::new(machinery, shutdown.clone());
+    loop {
+        let ended = tokio::select! {
+            () = shutdown.begun() => return,
+            ended = Tending::new(hand.clone()).run() => ended,
+        };
+        match ended {
+            RangeError::Store(StoreError::Closed) => return,
+            why => info!(%why, "the watch of everything was lost; it begins again"),
+        }
+        tokio::select! {
+            () = shutdown.begun() => return,
+            () = sleep(RETRY) => {}
+        }
+    }
+}
+
+/// The work from one snapshot on.
+struct Tending {
+    hand: Hand,
+    index: Index,
+    expiry: Expiry,
+    queue: Queue<Task>,
+    judge: Judge,
+    jobs: FuturesUnordered<Job>,
+}
+
+impl Tending {
+    fn new(hand: Hand) -> Self {
+        Self {
+            hand,
+            index: Index::default(),
+            expiry: Expiry::default(),
+            queue: Queue::new(),
+            judge: Judge::default(),
+            jobs: FuturesUnordered::new(),
+        }
+    }
+
+    /// Works until the watch is lost, and says why it was.
+    async fn run(mut self) -> RangeError {
+        let mut watch = match self.begin().await {
+            Ok(watch) => watch,
+            Err(error) => return error,
+        };
+        loop {
+            let more = self.start();
+            let due = self.queue.due().into_iter().chain(self.expiry.next()).min();
+            tokio::select! {
+                events = watch.next() => match events {
+                    Ok(events) => {
+                        for event in &events {
+                            self.note(event.what, &event.entry, Duration::ZERO);
+                        }
+                    }
+                    Err(Ended::Closed) => return StoreError::Closed.into(),
+                    Err(Ended::Lagged | Ended::Compacted) => {
+                        return RangeError::Compacted { oldest: self.hand.store().compacted() };
+                    }
+                },
+                Some((task, done)) = self.jobs.next() => self.finish(&task, done),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    let now = Instant::now();
+                    self.queue.advance(now);
+                    for key in self.expiry.expired(now, MOST_EXPIRED) {
+                        self.queue.now(Task::Expire(key));
+                    }
+                }
+                () = tokio::task::yield_now(), if more => {}
+            }
+        }
+    }
+
+    /// Takes in everything that is there.
+    async fn begin(&mut self) -> Result<store::Watch, RangeError> {
+        let page = self.hand.store().range(Range::default()).await?;
+        let now = Timestamp::now();
+        for entries in page.entries.chunks(MOST_DECISIONS) {
+            for entry in entries {
+                let age = if entry.key.starts_with(EVENTS) { age(entry, now) } else { Duration::ZERO };
+                self.note(What::Put, entry, age);
+            }
+            tokio::task::yield_now().await;
+        }
+        debug!(objects = page.entries.len(), revision = %page.revision, "tending what is there");
+        self.hand.store().watch("", page.revision)
+    }
+
+    /// Takes in a change that happened so long ago.
+    fn note(&mut self, what: What, entry: &Entry, age: Duration) {
+        if entry.key.starts_with(EVENTS) {
+            match what {
+                What::Put => {
+                    let left = self.hand.event_ttl().saturating_sub(age);
+                    self.expiry.set(&entry.key, Instant::now() + left);
+                }
+                What::Delete => self.expiry.forget(&entry.key),
+            }
+        }
+        let mut todo = Todo::default();
+        self.index.note(what, &entry.key, &entry.value, &mut todo);
+        self.hand.show_emptying(self.index.emptying());
+        for task in todo.now {
+            self.queue.now(task);
+        }
+        for task in todo.soon {
+            self.queue.at(Instant::now() + SOON, task);
+        }
+    }
+
+    /// Decides tasks and starts them. Says whether there are more that could be started.
+    fn start(&mut self) -> bool {
+        for _ in 0..MOST_DECISIONS {
+            if self.queue.under_way() >= MOST_TASKS {
+                return false;
+            }
+            let Some(task) = self.queue.take() else { return false };
+            match self.decide(&task) {
+                Some(job) => self.jobs.push(job),
+                None => self.queue.done(&task),
+            }
+        }
+        true
+    }
+
+    /// What there is to do about a task now.
+    fn decide(&mut self, task: &Task) -> Option<Job> {
+        let (hand, store) = (self.hand.clone(), self.hand.store());
+        let name = task.clone();
+        let deed = |deed: Deed| -> Job { Box::pin(async move { (name, deed.perform(&hand).await.into()) }) };
+        match task {
+            Task::Judge(key) => self.judge.dependent(store, &self.index, key).map(deed),
+            Task::Release(key) => collect::owner(store, &self.index, key).map(deed),
+            Task::Expire(key) => {
+                let (place, entry) = (Place::of(key)?, store.get(key)?);
+                let (task, hand, seen) = (task.clone(), self.hand.clone(), Seen::of(&entry.value));
+                let same = json!({"uid": seen.uid, "resourceVersion": seen.resource_version});
+                let options = collect::options(Policy::Background, &same);
+                Some(Box::pin(async move { (task, hand.delete(&place, &options, "expired").await.into()) }))
+            }
+            Task::Furnish(namespace) => {
+                let missing = furnishing::missing(store, namespace, self.hand.authority());
+                if missing.is_empty() {
+                    return None;
+                }
+                let (task, hand, namespace) = (task.clone(), self.hand.clone(), namespace.clone());
+                Some(Box::pin(async move {
+                    for one in missing {
+                        match one.make(&hand, &namespace).await {
+                            Err(refused) if !refused.is_lost_race() => return (task, Done::Refused(refused)),
+                            _ => {}
+                        }
+                    }
+                    (task, Done::Well)
+                }))
+            }
+            Task::Empty(namespace) => {
+                let (task, hand, namespace) = (task.clone(), self.hand.clone(), namespace.clone());
+                Some(Box::pin(async move {
+                    match emptying::empty(&hand, &namespace).await {
+                        Ok(outcome) => (task, Done::Emptied { namespace, outcome }),
+                        Err(refused) => (task, Done::Refused(refused)),
+                    }
+                }))
+            }
+        }
+    }
+
+    fn finish(&mut self, task: &Task, done: Done) {
+        self.queue.done(task);
+        match done {
+            Done::Well => {}
+            Done::Emptied { namespace, outcome } => {
+                self.index.counted(&namespace, outcome.left);
+                if let Some(again) = outcome.again {
+                    self.queue.at(Instant::now() + again, task.clone());
+                }
+            }
+            // Whoever was faster has left an event, and with it a new task if there is still something to do.
+            Done::Refused(refused) if refused.is_lost_race() => {}
+            Done::Refused(refused) if refused.passes() => {
+                debug!(?task, why = refused.message, "it will be tried again");
+                self.queue.at(Instant::now() + RETRY, task.clone());
+            }
+            Done::Refused(refused) => warn!(?task, why = refused.message, "it cannot be done"),
+        }
+    }
+}
+
+impl From<Result<(), Refused>> for Done {
+    fn from(result: Result<(), Refused>) -> Self {
+        result.map_or_else(Self::Refused, |()| Self::Well)
+    }
+}
+
+/// How long ago an Event that is there was written.
+fn age(entry: &Entry, now: Timestamp) -> Duration {
+    serde_json::from_slice::<Value>(&entry.value).map(|event| expiry::age(&event, now)).unwrap_or_default()
+}
+
+/// The present, as objects say it.
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
