@@ -1,8 +1,9 @@
 //! The Kubernetes-compatible HTTP API over a store.
 //!
 //! `front` accepts connections and requests, `access` says who may do what, `machinery` does what is asked, `registry`
-//! holds what single kinds need beyond storage, and `lifecycle` does what nobody asks for. [`Server`] puts the last three together over a store; it
-//! answers requests from sockets (as a [`front::Serve`]) and from within the process ([`Server::call`]) alike.
+//! holds what single kinds need beyond storage, and `lifecycle` does what nobody asks for. [`Server`] puts the last four
+//! together over a store; it answers requests from sockets (as a [`front::Serve`]) and from within the process
+//! ([`Server::call`]) alike.
 
 pub mod access;
 mod answer;
