@@ -1,5 +1,6 @@
-//! Request bodies: from bytes in JSON or YAML to an object of the kind that is expected, with what is wrong with them.
+//! Request bodies: from bytes in JSON, YAML or protobuf to an object of the kind that is expected, with what is wrong with them.
 
+use api::protobuf;
 use api::schema::{self, Definition, Fault};
 use api::{Errors, Kind, Object};
 use bytes::Bytes;
@@ -9,9 +10,12 @@ use serde_json::{Value, json};
 use super::catalog::{Resource, catalog};
 use super::document;
 use super::failure::Failure;
-use super::negotiate::{self, Encoding};
+use super::negotiate;
 use super::query::Query;
 use super::yaml;
+
+/// The media type of a body in protobuf, which only built-in kinds have.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// What to do about fields that a kind does not have, or that are there twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +49,21 @@ pub(crate) struct Decoded {
 
 /// The body as a JSON value of that structure, and what is there twice in it; or why it cannot be read.
 pub(crate) fn value(root: &Definition, headers: &HeaderMap, body: &Bytes) -> Result<(Value, Vec<String>), Failure> {
-    let read = match encoding(headers)? {
-        Encoding::Json => match schema::parse(root, body) {
+    let read = match encoding(root, headers)? {
+        Sent::Protobuf => {
+            let decoded = protobuf::decode(body).map_err(|why| {
+                let kind = root.short_name();
+                let text =
+                    format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", summary(body));
+                Failure::bad_request(text)
+            })?;
+            Ok((decoded.value, Vec::new()))
+        }
+        Sent::Json => match schema::parse(root, body) {
             Ok(parsed) => Ok((parsed.value, parsed.duplicates)),
             Err(error) => Err(document::read(body).err().unwrap_or_else(|| error.to_string())),
         },
-        Encoding::Yaml => yaml::to_json(body).map(|yaml| (yaml.value, yaml.faults)),
+        Sent::Yaml => yaml::to_json(body).map(|yaml| (yaml.value, yaml.faults)),
     };
     let why = match read {
         Ok((value, duplicates)) if value.is_object() => return Ok((value, duplicates)),
@@ -80,11 +93,20 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
+/// How a body is written.
+enum Sent {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+fn encoding(root: &Definition, headers: &HeaderMap) -> Result<Sent, Failure> {
     match negotiate::content_type(headers) {
-        "" | "application/json" => Ok(Encoding::Json),
-        "application/yaml" => Ok(Encoding::Yaml),
-        _ => Err(Failure::unsupported_media_type(negotiate::ACCEPTED)),
+        "" | "application/json" => Ok(Sent::Json),
+        "application/yaml" => Ok(Sent::Yaml),
+        PROTOBUF if !root.custom => Ok(Sent::Protobuf),
+        _ if root.custom => Err(Failure::unsupported_media_type(negotiate::ACCEPTED)),
+        _ => Err(Failure::unsupported_media_type(&format!("{}, {PROTOBUF}", negotiate::ACCEPTED))),
     }
 }
 

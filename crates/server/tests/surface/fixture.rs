@@ -65,7 +65,7 @@ impl Fixture {
         Self { server, trigger, shutdown, user, _folder: folder }
     }
 
-    pub(crate) async fn reply(&self, method: Method, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    pub(crate) async fn reply(&self, method: Method, url: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -76,13 +76,17 @@ impl Fixture {
             path: path.to_owned(),
             query: query.to_owned(),
             headers: map,
-            body: Bytes::copy_from_slice(body.as_bytes()),
+            body: Bytes::copy_from_slice(body),
             user: self.user.clone(),
         };
         self.server.call(request, &self.shutdown).await
     }
 
     pub(crate) async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.send_bytes(method, url, headers, body.as_bytes()).await
+    }
+
+    pub(crate) async fn send_bytes(&self, method: Method, url: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let Reply { status, headers, content } = self.reply(method, url, headers, body).await;
         let body = match content {
             Content::Whole(bytes) => bytes,
@@ -127,7 +131,7 @@ impl Fixture {
 
     /// The same, for what is sent as it is sent.
     pub(crate) async fn pieces(&self, url: &str) -> Pieces {
-        let reply = self.reply(Method::GET, url, &[], "").await;
+        let reply = self.reply(Method::GET, url, &[], b"").await;
         assert_eq!(reply.status, StatusCode::OK, "{url}");
         match reply.content {
             Content::Live(pieces) => pieces,

@@ -7,6 +7,7 @@ mod discovery;
 mod fixture;
 mod limits;
 mod lists;
+mod protobuf;
 mod statuses;
 mod watches;
 mod writes;
