@@ -10,6 +10,7 @@ pub mod blocks;
 pub mod both;
 pub mod choices;
 pub mod fuzz;
+pub mod judge;
 pub mod naive;
 pub mod naive_pool;
 pub mod pool;

@@ -4,12 +4,10 @@
 //! A suite is one module that knows on which servers it makes sense. The control tells whether a suite is a fair judge: what
 //! it asks of ours, the real one must do too. What each case did stays in `target/e2e/SUITE/SERVER`.
 
-mod apply;
 mod cargo_tests;
 mod crash;
+mod judged;
 mod kubectl;
-mod patch;
-mod protobuf;
 mod report;
 mod servers;
 mod store;
@@ -20,6 +18,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
+use self::judged::Comparison;
 use self::report::{Outcome, Report};
 use self::servers::Servers;
 
@@ -139,15 +138,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Store => {
                 each(store::SUITE, places, &mut report, |place, report| store::run(&servers, options, place, report));
             }
-            Suite::Patch => {
-                each(patch::SUITE, places, &mut report, |place, report| patch::run(&servers, options, place, report));
-            }
-            Suite::Apply => {
-                each(apply::SUITE, places, &mut report, |place, report| apply::run(&servers, options, place, report));
-            }
-            Suite::Protobuf => each(protobuf::SUITE, places, &mut report, |place, report| {
-                protobuf::run(&servers, options, place, report)
-            }),
+            Suite::Patch => compare(&judged::PATCH, &servers, options, places, &mut report),
+            Suite::Protobuf => compare(&judged::PROTOBUF, &servers, options, places, &mut report),
+            Suite::Apply => compare(&judged::APPLY, &servers, options, places, &mut report),
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),
@@ -159,6 +152,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         0 => Ok(()),
         failures => bail!("{failures} failed"),
     }
+}
+
+fn compare(with: &Comparison, servers: &Servers, options: &Options, places: &[Place], report: &mut Report) {
+    each(with.name, places, report, |place, report| with.run(servers, options, place, report));
 }
 
 /// Runs a suite in each of the places; one that cannot run is a case that failed.

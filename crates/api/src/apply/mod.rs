@@ -161,6 +161,9 @@ pub fn keep_times(live: &Object, new: &mut Object) {
     }
 }
 
+/// Managers, and the fields that each would lose.
+type Losses = Vec<(String, Set)>;
+
 /// A write, and what is known of what it goes to.
 struct Target<'a> {
     write: &'a Write<'a>,
@@ -204,14 +207,13 @@ impl<'a> Target<'a> {
 
     /// The object with the configuration applied, none if that changes nothing, and who has what then. Or who would lose
     /// which fields.
-    #[allow(clippy::type_complexity, reason = "each part has one meaning here, and no other place has the whole")]
     fn apply(
         &self,
         live: &Value,
         config: &Value,
         mut managers: Managers,
         force: bool,
-    ) -> Result<(Option<Value>, Managers), Vec<(String, Set)>> {
+    ) -> Result<(Option<Value>, Managers), Losses> {
         let (root, time) = (self.root, self.write.time);
         if managers.is_empty() {
             self.update(&self.nothing(), live, &mut managers, BEFORE);

@@ -6,13 +6,12 @@
 
 use std::env;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
+use testkit::judge::Judge;
 
 use super::generate::{self, Named};
 use super::{Decoded, Envelope, Error, begin, decode, encode, encode_event, finish};
@@ -22,7 +21,7 @@ fn what_is_read_and_written_is_what_the_judge_reads_and_writes() {
     let judge = env::var_os("CADASTRE_PROTOBUF_JUDGE").expect("CADASTRE_PROTOBUF_JUDGE names the judge");
     let number = |name: &str, absent: u64| env::var(name).map_or(absent, |text| text.parse().unwrap());
     let (seed, rounds) = (number("CADASTRE_SEED", 1), number("CADASTRE_ROUNDS", 20_000));
-    let mut judge = Judge::start(Path::new(&judge));
+    let mut judge = Bench(Judge::start(Path::new(&judge)).unwrap());
     let kinds = generate::kinds();
     let mut counts = Counts::default();
     for round in 0..rounds {
@@ -90,27 +89,13 @@ impl Answer {
     }
 }
 
-struct Judge {
-    process: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+/// The judge, and what it is asked.
+struct Bench(Judge);
 
-impl Judge {
-    fn start(program: &Path) -> Self {
-        let mut process =
-            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the judge starts");
-        let questions = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap());
-        Self { process, questions, answers }
-    }
-
+impl Bench {
     fn ask(&mut self, question: &Value) -> Answer {
-        writeln!(self.questions, "{question}").unwrap();
-        let mut answer = Vec::new();
-        self.answers.read_until(b'\n', &mut answer).unwrap();
         // Go copies JSON that is in bytes, whatever the bytes are.
-        serde_json::from_str(&String::from_utf8_lossy(&answer)).unwrap()
+        serde_json::from_str(&String::from_utf8_lossy(&self.0.ask(question).unwrap())).unwrap()
     }
 
     /// The bytes of an object, which must be the judge's.
@@ -132,14 +117,6 @@ impl Judge {
     fn sends(&mut self, again: &str, event: &str, object: &[u8]) {
         let theirs = self.ask(&json!({"event": event, "hex": hex(object)}));
         assert_eq!(hex(&encode_event(event, object)), theirs.hex, "{again}, sent as {event}");
-    }
-}
-
-impl Drop for Judge {
-    fn drop(&mut self) {
-        // It ends with its input, but a failed test should not wait for that.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -83,7 +83,8 @@ pub(super) async fn empty(hand: &Hand, namespace: &str) -> Result<Outcome, Refus
         }
     }
     let told = tell(hand, &place, &rest).await;
-    let again = if !rest.faults.is_empty() {
+    // What could not be told is told the next time.
+    let again = if !rest.faults.is_empty() || told.is_err() {
         Some(RETRY)
     } else if rest.grace > elapsed {
         u64::try_from(rest.grace - elapsed).ok().map(Duration::from_secs)

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
+use testkit::judge::Judge;
 
 use super::generate::{self, chance};
 use super::{kind, stored};
@@ -28,7 +27,7 @@ fn every_outcome_is_the_judge_s() {
     let judge = env::var_os("CADASTRE_APPLY_JUDGE").expect("CADASTRE_APPLY_JUDGE names the judge");
     let number = |name: &str, absent: u64| env::var(name).map_or(absent, |text| text.parse().unwrap());
     let (seed, rounds) = (number("CADASTRE_SEED", 1), number("CADASTRE_ROUNDS", 2_000));
-    let mut judge = Judge::start(Path::new(&judge));
+    let mut judge = Judge::start(Path::new(&judge)).unwrap();
     let mut counts = BTreeMap::new();
     for round in 0..rounds {
         Sequence::new(seed.wrapping_add(round)).run(&mut judge, &mut counts);
@@ -95,7 +94,7 @@ impl Sequence {
             "operation": operation, "kind": self.kind.kind, "live": live.map(Object::into_value), "object": object,
             "manager": manager, "subresource": subresource, "force": force, "ignored": ignored,
         });
-        let theirs = judge.ask(&question);
+        let theirs = serde_json::from_slice::<Answer>(&judge.ask(&question).unwrap()).unwrap().outcome();
         // What only Go's types refuse is found elsewhere here.
         if let Err((500, why, _)) = &theirs
             && why.starts_with("failed to convert new object")
@@ -290,40 +289,14 @@ struct Cause {
     field: String,
 }
 
-struct Judge {
-    process: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Judge {
-    fn start(program: &Path) -> Self {
-        let mut process =
-            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the judge starts");
-        let questions = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap());
-        Self { process, questions, answers }
-    }
-
-    fn ask(&mut self, question: &Value) -> Outcome {
-        writeln!(self.questions, "{question}").unwrap();
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).unwrap();
-        let answer: Answer = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("no answer to {question}"));
-        if answer.error.is_empty() {
-            return Ok(answer.object.unwrap_or_default());
+impl Answer {
+    fn outcome(self) -> Outcome {
+        if self.error.is_empty() {
+            return Ok(self.object.unwrap_or_default());
         }
-        let causes = answer.causes.unwrap_or_default();
+        let causes = self.causes.unwrap_or_default();
         let mut causes: Vec<String> = causes.iter().map(|cause| format!("{} {}", cause.message, cause.field)).collect();
         causes.sort();
-        Err((answer.code, in_order(&answer.error), causes))
-    }
-}
-
-impl Drop for Judge {
-    fn drop(&mut self) {
-        // It ends with its input, but a failed test should not wait for that.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Err((self.code, in_order(&self.error), causes))
     }
 }

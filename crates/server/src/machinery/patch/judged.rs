@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use api::schema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
+use testkit::judge::Judge;
 
 use super::generate::{self, chance};
 use super::{PatchError, PatchKind, apply};
@@ -44,7 +43,7 @@ fn every_outcome_is_one_that_the_judge_has() {
 /// Asks the judge about `rounds` random questions, and panics with the first one that it answers differently. Returns
 /// how many there were of each format, and how many of them were refused.
 fn hold_against(judge: &Path, seed: u64, rounds: u64) -> BTreeMap<&'static str, (u64, u64)> {
-    let mut judge = Judge::start(judge);
+    let mut judge = Judge::start(judge).unwrap();
     let mut counts = BTreeMap::new();
     for round in 0..rounds {
         let seed = seed.wrapping_add(round);
@@ -53,7 +52,7 @@ fn hold_against(judge: &Path, seed: u64, rounds: u64) -> BTreeMap<&'static str, 
         let mut outcomes = Vec::new();
         // Where its answer is up to chance, the judge may need to be asked again until it gives ours.
         let agreed = (0..MOST_TRIES).any(|_| {
-            outcomes = judge.ask(&question);
+            outcomes = asked(&mut judge, &question);
             outcomes.iter().any(|outcome| outcome.agrees(&question, &ours))
         });
         assert!(
@@ -218,35 +217,8 @@ fn damaged(choices: &mut Seeded, text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-struct Judge {
-    process: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Judge {
-    fn start(program: &Path) -> Self {
-        let mut process =
-            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the judge starts");
-        let questions = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap());
-        Self { process, questions, answers }
-    }
-
-    fn ask(&mut self, question: &Question) -> Vec<Outcome> {
-        let Question { format, kind, original, body, .. } = question;
-        let line = json!({"format": format, "kind": kind, "original": original, "body": body});
-        writeln!(self.questions, "{line}").unwrap();
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).unwrap();
-        serde_json::from_str(&answer).unwrap()
-    }
-}
-
-impl Drop for Judge {
-    fn drop(&mut self) {
-        // It ends with its input, but a failed test should not wait for that.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn asked(judge: &mut Judge, question: &Question) -> Vec<Outcome> {
+    let Question { format, kind, original, body, .. } = question;
+    let line = json!({"format": format, "kind": kind, "original": original, "body": body});
+    serde_json::from_slice(&judge.ask(&line).unwrap()).unwrap()
 }
