@@ -3,6 +3,7 @@
 mod change;
 mod containers;
 mod defaults;
+mod host;
 mod row;
 mod rules;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::containers;
+use super::{containers, host};
 use crate::field::{Errors, Path};
 use crate::object::Object;
 use crate::reading::{flag, items, number, part, text};
@@ -75,7 +75,9 @@ pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
         }
     }
     meta::validate_labels(spec.get("nodeSelector").and_then(Value::as_object), &path.child("nodeSelector"), errors);
+    host::validate_settings(spec, errors);
     validate_gates(spec, errors);
+    host::validate_name(spec, errors);
     let check = |name: &str, rule: fn(&str, bool) -> Vec<String>, errors: &mut Errors| {
         let value = text(spec, name);
         if !value.is_empty() {
