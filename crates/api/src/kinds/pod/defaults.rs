@@ -36,6 +36,9 @@ fn default_spec(spec: &mut Map<String, Value>) {
     }
     child_mut(spec, "securityContext");
     fill(spec, "terminationGracePeriodSeconds", 30);
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
     fill(spec, "enableServiceLinks", true);
     let on_host = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     for list in ["containers", "initContainers", "ephemeralContainers"] {
@@ -346,6 +349,15 @@ mod tests {
         assert_eq!(with(json!({"requests": {"cpu": "1"}})).1, "Burstable");
         assert_eq!(with(json!({"limits": {"cpu": "1"}})).1, "Burstable");
         assert_eq!(with(json!({"requests": {"cpu": "0"}})).1, "BestEffort");
+    }
+
+    #[test]
+    fn time_to_end_is_never_less_than_none() {
+        let seconds = |asked: i64| {
+            let pod = json!({"spec": {"terminationGracePeriodSeconds": asked, "containers": [{"name": "a"}]}});
+            created(&KIND, pod).into_value()["spec"]["terminationGracePeriodSeconds"].clone()
+        };
+        assert_eq!([seconds(-7), seconds(0), seconds(7)], [json!(1), json!(0), json!(7)]);
     }
 
     #[test]

@@ -114,12 +114,6 @@ fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
             }
         }
     }
-    if number(spec, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
-        warnings.push(
-            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-                .to_owned(),
-        );
-    }
     warnings
 }
 
@@ -173,7 +167,6 @@ mod tests {
         let pod = Object::from_value(json!({
             "metadata": {"name": "a.b"},
             "spec": {
-                "terminationGracePeriodSeconds": -1,
                 "containers": [{"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "A", "value": "$(A)3"}]}],
             },
         }))
@@ -183,7 +176,6 @@ mod tests {
             [
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
                 "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply",
-                "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
             ]
         );
     }
