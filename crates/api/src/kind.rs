@@ -142,12 +142,16 @@ pub struct Kind {
     pub create_on_update: bool,
     /// Whether `metadata.generation` counts changes of the object outside metadata and status.
     pub counts_generation: bool,
+    /// Whether it counts changes of labels too.
+    pub counts_labels: bool,
     /// Whether a delete answers with the object instead of a Status.
     pub answers_deleted: bool,
     /// Whether all objects of a collection can be deleted with one request (`deletecollection`).
     pub deletes_collection: bool,
     /// Whether a write of `/status` may change labels, annotations and other metadata too.
     pub status_writes_metadata: bool,
+    /// The fields that nobody gets to own by a write of `/status`: it does not change them, whatever it says.
+    pub status_ignores: &'static [&'static [&'static str]],
     /// How many seconds a deleted object stays for its owner to wind down, given what the request says: 0 for none.
     pub grace: fn(&Object, Option<i64>) -> i64,
     /// Fills in what was left out. Runs on every object that comes in.
@@ -196,9 +200,11 @@ impl Kind {
         unconditional_update: true,
         create_on_update: false,
         counts_generation: false,
+        counts_labels: false,
         answers_deleted: false,
         deletes_collection: true,
         status_writes_metadata: true,
+        status_ignores: &[&["spec"]],
         grace: |_, _| 0,
         default: |_| {},
         prepare_create: |_| {},
@@ -243,6 +249,15 @@ impl Kind {
     /// Whether Kubernetes has it by itself; the others are known there as custom resources, and some rules differ.
     pub fn is_built_in(&self) -> bool {
         self.schema.starts_with("io.k8s.")
+    }
+
+    /// The fields that a write of this part, or of the object itself, does not change, whatever it says.
+    pub fn ignored_by(&self, part: Option<Subresource>) -> &'static [&'static [&'static str]] {
+        match part {
+            Some(Subresource::Status) => self.status_ignores,
+            _ if self.has(Subresource::Status) => &[&["status"]],
+            _ => &[],
+        }
     }
 
     /// Whether it has that subresource.

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 /// What stands where the revision goes in an encoded object: the store writes it between the last two quotes.
 pub const REVISION_MARK: &str = "\"resourceVersion\":\"\"";
 
+const MANAGED_FIELDS: &str = "managedFields";
+
 /// An API object: a JSON object, whatever its kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object(Map<String, Value>);
@@ -162,12 +164,16 @@ impl Object {
         }
         out.extend_from_slice(REVISION_MARK.as_bytes());
         for (name, value) in metadata {
-            if !matches!(name.as_str(), "name" | "namespace" | "uid" | "resourceVersion") {
+            if !matches!(name.as_str(), "name" | "namespace" | "uid" | "resourceVersion" | MANAGED_FIELDS) {
                 out.push(b',');
                 write_text(&mut out, name);
                 out.push(b':');
                 write(&mut out, value);
             }
+        }
+        // Last, so that who looks for something in the metadata need not read them.
+        if let Some(entries) = metadata.get(MANAGED_FIELDS) {
+            write_entries(&mut out, entries);
         }
         out.push(b'}');
         for (name, value) in &self.0 {
@@ -181,6 +187,28 @@ impl Object {
         out.push(b'}');
         Bytes::from(out)
     }
+}
+
+/// Writes `managedFields`, the members of an entry in the order that clients know.
+fn write_entries(out: &mut Vec<u8>, entries: &Value) {
+    out.extend_from_slice(b",\"managedFields\":");
+    let Some(entries) = entries.as_array() else { return write(out, entries) };
+    out.push(b'[');
+    for (index, entry) in entries.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
+        let mut first = true;
+        for name in ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"] {
+            let Some(value) = entry.get(name) else { continue };
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            write_text(out, name);
+            out.push(b':');
+            write(out, value);
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
 }
 
 /// The object under that name, made (or made anew, if it is something else) where it is absent.
@@ -231,9 +259,16 @@ mod tests {
     fn what_is_encoded_reads_back_the_same_but_for_the_revision() {
         let mut before = object(json!({
             "apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}, "status": {},
-            "metadata": {"name": "a", "namespace": "b", "uid": "u", "labels": {"x": "y"}, "resourceVersion": "7"},
+            "metadata": {
+                "name": "a", "namespace": "b", "uid": "u", "labels": {"x": "y"}, "resourceVersion": "7",
+                "ownerReferences": [{"name": "o"}],
+                "managedFields": [{"manager": "m", "operation": "Apply", "fieldsV1": {"f:a": {}}}, {"time": "t"}],
+            },
         }));
-        let after = Object::parse(&before.encode()).unwrap();
+        let bytes = before.encode();
+        let entries = r#"}],"managedFields":[{"manager":"m","operation":"Apply","fieldsV1":{"f:a":{}}},{"time":"t"}]}"#;
+        assert!(String::from_utf8_lossy(&bytes).contains(entries), "they are the last in the metadata");
+        let after = Object::parse(&bytes).unwrap();
         before.set(&["metadata", "resourceVersion"], json!(""));
         assert_eq!(after, before);
     }

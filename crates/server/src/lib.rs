@@ -22,7 +22,7 @@ use store::Store;
 use self::access::User;
 use self::front::{Counters, Shutdown};
 pub use self::machinery::{Cause, Content, Details, Failure, Pieces, Reply, Request, Status};
-use self::machinery::{Machinery, catalog, insert};
+use self::machinery::{Machinery, New, catalog, insert};
 
 /// The most bytes that the body of a request may have.
 pub const MOST_REQUEST_BYTES: usize = 3 * 1024 * 1024;
@@ -86,7 +86,8 @@ impl Server {
         for name in registry::namespaces::ALWAYS {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let object = Object::from_value(object).unwrap_or_default();
-            match insert(&self.machinery.store, namespaces, "", object, false, &mut Vec::new()).await {
+            let new = New { object, manager: Some("kube-apiserver") };
+            match insert(&self.machinery.store, namespaces, "", new, false, &mut Vec::new()).await {
                 Err(failure) if failure.reason != "AlreadyExists" => return Err(failure),
                 _ => {}
             }

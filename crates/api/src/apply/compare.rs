@@ -44,8 +44,11 @@ impl Change {
 }
 
 /// What changed from one object to the other.
-pub(super) fn compare(shape: Shape, old: &Value, new: &Value) -> Change {
-    below(shape, Some(old), Some(new)).1
+pub(super) fn compare(root: Shape, old: &Map<String, Value>, new: &Map<String, Value>) -> Change {
+    match root {
+        Shape::Map { entries, .. } => entries_below(entries, Some(old), Some(new)),
+        _ => Change::default(),
+    }
 }
 
 fn below(shape: Shape, old: Option<&Value>, new: Option<&Value>) -> (Own, Change) {

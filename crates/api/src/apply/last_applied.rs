@@ -24,13 +24,14 @@ const MOST_BYTES: usize = 256 * 1024;
 pub(super) fn still_there(root: Shape, live: &Value, api_version: &str) -> Set {
     let applied = live.pointer("/metadata/annotations").and_then(|annotations| annotations.get(ANNOTATION));
     let applied: Option<Value> = applied.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
-    let Some(applied) = applied else { return Set::default() };
+    let (Some(applied), Value::Object(fields_there)) = (applied, live) else { return Set::default() };
+    let Value::Object(fields_applied) = &applied else { return Set::default() };
     let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
     let fits = text("apiVersion") == api_version && !text("kind").is_empty() && check(root, &applied, false).is_ok();
     if !fits || check(root, live, false).is_err() {
         return Set::default();
     }
-    let change = compare(root, &applied, live);
+    let change = compare(root, fields_applied, fields_there);
     fields(root, &applied).difference(&change.modified).difference(&change.added).difference(&change.removed)
 }
 

@@ -14,7 +14,7 @@ const MOST_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// What never has an owner: what names the object, and what the server keeps of it.
-const OWNERLESS: &[&[&str]] = &[
+pub(super) const OWNERLESS: &[&[&str]] = &[
     &["apiVersion"],
     &["kind"],
     &["metadata"],
@@ -268,25 +268,31 @@ impl Entry {
     }
 
     fn into_value(self) -> Value {
-        let operation = match self.manager.operation {
-            Operation::Apply => "Apply",
-            Operation::Update(_) => "Update",
-        };
-        let mut entry = Map::new();
-        entry.insert("operation".to_owned(), json!(operation));
-        entry.insert("apiVersion".to_owned(), Value::String(self.api_version));
-        entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
-        entry.insert("fieldsV1".to_owned(), self.set.to_fields());
-        if let Some(time) = self.time {
-            entry.insert("time".to_owned(), Value::String(time));
-        }
-        for (name, value) in [("manager", self.manager.name), ("subresource", self.manager.subresource)] {
-            if !value.is_empty() {
-                entry.insert(name.to_owned(), Value::String(value));
-            }
-        }
-        Value::Object(entry)
+        let Value::Object(fields) = self.set.to_fields() else { return Value::Null };
+        entry(self.manager, self.api_version, self.time, fields)
     }
+}
+
+/// An entry of `managedFields`.
+pub(super) fn entry(manager: Manager, api_version: String, time: Option<String>, fields: Map<String, Value>) -> Value {
+    let operation = match manager.operation {
+        Operation::Apply => "Apply",
+        Operation::Update(_) => "Update",
+    };
+    let mut entry = Map::new();
+    entry.insert("operation".to_owned(), json!(operation));
+    entry.insert("apiVersion".to_owned(), Value::String(api_version));
+    entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
+    entry.insert("fieldsV1".to_owned(), Value::Object(fields));
+    if let Some(time) = time {
+        entry.insert("time".to_owned(), Value::String(time));
+    }
+    for (name, value) in [("manager", manager.name), ("subresource", manager.subresource)] {
+        if !value.is_empty() {
+            entry.insert(name.to_owned(), Value::String(value));
+        }
+    }
+    Value::Object(entry)
 }
 
 /// The set without what never has an owner.

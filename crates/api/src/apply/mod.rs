@@ -13,6 +13,7 @@
 mod check;
 mod compare;
 mod conflict;
+mod created;
 mod element;
 mod golang;
 mod last_applied;
@@ -25,6 +26,9 @@ mod shape;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -116,6 +120,9 @@ pub fn apply(write: &Write<'_>, live: Option<&Object>, config: &Object, force: b
 pub fn update(write: &Write<'_>, live: Option<&Object>, new: &mut Object) {
     let given = new.remove(&["metadata", "managedFields"]);
     let Ok(target) = Target::of(write) else { return };
+    if live.is_none() && given.is_none() {
+        return target.create(new);
+    }
     let kept = || Managers::parse(managed_fields(live)).unwrap_or_default();
     let mut managers = if !write.subresource.is_empty() {
         kept()
@@ -128,8 +135,9 @@ pub fn update(write: &Write<'_>, live: Option<&Object>, new: &mut Object) {
     if managers.is_empty() && live.is_some_and(|live| !live.uid().is_empty()) {
         return;
     }
-    let before = live.map_or_else(|| target.nothing(), bare);
-    new.with_value(|new| target.update(&before, new, &mut managers, write.manager));
+    // That the live object has `managedFields` and the new one has not is no change of what somebody owns.
+    let before = live.map_or_else(|| nothing(target.definition), Object::fields);
+    target.update(before, new.fields(), &mut managers, write.manager);
     set_managed_fields(new, managers);
 }
 
@@ -196,13 +204,12 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// What is there before there is an object: with Go types, what they hold when they are empty.
+    /// What is there before there is an object of this kind.
     fn nothing(&self) -> Value {
-        let mut object = json!({});
-        schema::canonical(self.definition, &mut object);
-        object["apiVersion"] = json!(self.api_version);
-        object["kind"] = json!(self.write.kind.kind);
-        object
+        let mut object = nothing(self.definition).clone();
+        object.insert("apiVersion".to_owned(), json!(self.api_version));
+        object.insert("kind".to_owned(), json!(self.write.kind.kind));
+        Value::Object(object)
     }
 
     /// The object with the configuration applied, none if that changes nothing, and who has what then. Or who would lose
@@ -216,7 +223,7 @@ impl<'a> Target<'a> {
     ) -> Result<(Option<Value>, Managers), Losses> {
         let (root, time) = (self.root, self.write.time);
         if managers.is_empty() {
-            self.update(&self.nothing(), live, &mut managers, BEFORE);
+            self.update(nothing(self.definition), fields_of(live), &mut managers, BEFORE);
         }
         managers.each_set(|set| reconciled(root, set));
         let manager = self.manager(self.write.manager, Operation::Apply);
@@ -224,7 +231,7 @@ impl<'a> Target<'a> {
         let set = fields(root, config).recursive_difference(self.write.ignored);
         managers.set(&manager, &self.api_version, set);
         let new = prune::prune(root, merge::merge(root, live, config), &last, &managers.all());
-        let change = self.change(live, &new);
+        let change = self.change(fields_of(live), fields_of(&new));
         let conflicts = managers.conflicts(&change, &manager);
         if !force && !conflicts.is_empty() {
             return Err(conflicts);
@@ -238,8 +245,18 @@ impl<'a> Target<'a> {
         Ok((changed.then_some(new), managers))
     }
 
+    /// Gives a new object, which says nothing of managers, to the writer.
+    fn create(&self, new: &mut Object) {
+        let fields = created::fields(self.root, nothing(self.definition), new.fields(), self.write.ignored);
+        if !fields.is_empty() {
+            let manager = self.manager(self.write.manager, Operation::Update(self.api_version.clone()));
+            let entry = managers::entry(manager, self.api_version.clone(), Some(self.write.time.to_owned()), fields);
+            new.set(&["metadata", "managedFields"], Value::Array(vec![entry]));
+        }
+    }
+
     /// Gives what changed to a manager by update.
-    fn update(&self, live: &Value, new: &Value, managers: &mut Managers, name: &str) {
+    fn update(&self, live: &Map<String, Value>, new: &Map<String, Value>, managers: &mut Managers, name: &str) {
         managers.each_set(|set| reconciled(self.root, set));
         let change = self.change(live, new);
         managers.take(&change, None);
@@ -253,7 +270,7 @@ impl<'a> Target<'a> {
         managers.cap();
     }
 
-    fn change(&self, live: &Value, new: &Value) -> Change {
+    fn change(&self, live: &Map<String, Value>, new: &Map<String, Value>) -> Change {
         compare(self.root, live, new).without(self.write.ignored)
     }
 
@@ -261,6 +278,27 @@ impl<'a> Target<'a> {
         let name = if name.is_empty() { "unknown" } else { name };
         Manager { name: name.to_owned(), operation, subresource: self.write.subresource.to_owned() }
     }
+}
+
+/// What objects hold before anything is in them: with Go types, what these hold when they are empty.
+fn nothing(definition: &'static Definition) -> &'static Map<String, Value> {
+    static NOTHING: LazyLock<HashMap<&str, Map<String, Value>>> = LazyLock::new(|| {
+        let kinds = schema::definitions().iter().filter(|definition| definition.fields.contains_key("apiVersion"));
+        let empty = |definition: &'static Definition| {
+            let mut object = Value::Object(Map::new());
+            schema::canonical(definition, &mut object);
+            let Value::Object(fields) = object else { return (definition.name.as_str(), Map::new()) };
+            (definition.name.as_str(), fields)
+        };
+        kinds.map(empty).collect()
+    });
+    NOTHING.get(definition.name.as_str()).unwrap_or(&EMPTY)
+}
+
+static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
+fn fields_of(object: &Value) -> &Map<String, Value> {
+    object.as_object().unwrap_or(&EMPTY)
 }
 
 fn managed_fields(object: Option<&Object>) -> Option<&Value> {

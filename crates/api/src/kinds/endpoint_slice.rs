@@ -20,6 +20,7 @@ pub(super) static KIND: Kind = Kind {
     stored: Stored { prefix: "endpointslices.discovery.k8s.io", api_version: "discovery.k8s.io/v1" },
     schema: "io.k8s.api.discovery.v1.EndpointSlice",
     counts_generation: true,
+    counts_labels: true,
     default,
     prepare_create: drop_topology,
     prepare_update: |new, old| {

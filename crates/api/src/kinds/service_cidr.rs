@@ -19,6 +19,7 @@ pub(super) static KIND: Kind = Kind {
     stored: Stored { prefix: "servicecidrs.networking.k8s.io", api_version: "networking.k8s.io/v1" },
     schema: "io.k8s.api.networking.v1.ServiceCIDR",
     status_writes_metadata: false,
+    status_ignores: &[&["metadata"], &["spec"]],
     prepare_create: |object| {
         object.remove(&["status"]);
     },
@@ -71,7 +72,8 @@ fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
     let (new_cidrs, old_cidrs) = (cidrs(new), cidrs(old));
     let grows = old_cidrs.len() == 1 && new_cidrs.len() == 2;
     if new_cidrs.len() != old_cidrs.len() && !grows {
-        return errors.invalid(&path, &Value::from(new_cidrs), meta::IMMUTABLE);
+        let shown = new.at(&["spec", "cidrs"]).unwrap_or(&Value::Null);
+        return errors.invalid(&path, shown, meta::IMMUTABLE);
     }
     for (index, (new, old)) in new_cidrs.iter().zip(&old_cidrs).enumerate() {
         if new != old {

@@ -16,6 +16,9 @@ use crate::machinery::{Content, Machinery, Request, Resource};
 /// The user that the server itself is.
 const USER: &str = "system:cadastre";
 
+/// Who does upstream what is done here. Clients know the manager of these fields by that name.
+const AGENT: &str = "kube-controller-manager";
+
 /// Why a request was not done.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
@@ -92,7 +95,7 @@ impl Hand {
     async fn send(&self, method: Method, path: String, media: &'static str, body: &Value) -> Result<(), Refused> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-        headers.insert(header::USER_AGENT, HeaderValue::from_static("cadastre"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
         let body = Bytes::from(body.to_string());
         let user = Arc::clone(&self.user);
         let request = Request { method, path, query: String::new(), headers, body: body.clone(), user };

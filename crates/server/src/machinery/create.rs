@@ -7,8 +7,9 @@ use serde_json::json;
 use store::{Compare, Store, Write};
 
 use super::catalog::Resource;
-use super::decode::{self, Strictness};
+use super::decode;
 use super::failure::Failure;
+use super::options::{Sort, WriteOptions};
 use super::path::Target;
 use super::query::Query;
 use super::show;
@@ -32,12 +33,19 @@ pub(crate) async fn create(
     headers: &http::HeaderMap,
     body: &bytes::Bytes,
 ) -> Result<(StatusCode, Done, Vec<String>), Failure> {
-    let dry_run = write::is_dry_run(query, "CreateOptions")?;
-    let strictness = Strictness::read(query, "CreateOptions")?;
-    let decoded = decode::object(resource, headers, body, strictness)?;
+    let options = WriteOptions::read(Sort::Create, query, headers)?;
+    let decoded = decode::object(resource, headers, body, options.strictness)?;
     let mut warnings = decoded.warnings;
-    let done = insert(store, resource, &target.namespace, decoded.object, dry_run, &mut warnings).await?;
+    let new = New { object: decoded.object, manager: Some(&options.manager) };
+    let done = insert(store, resource, &target.namespace, new, options.dry_run, &mut warnings).await?;
     Ok((StatusCode::CREATED, done, warnings))
+}
+
+/// What is to be created.
+pub(crate) struct New<'a> {
+    pub(crate) object: Object,
+    /// Who gets to own its fields; nobody if its `managedFields` say that already.
+    pub(crate) manager: Option<&'a str>,
 }
 
 /// Creates an object.
@@ -45,11 +53,12 @@ pub(crate) async fn insert(
     store: &Store,
     resource: &'static Resource,
     namespace: &str,
-    mut object: Object,
+    new: New<'_>,
     dry_run: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Failure> {
     let kind = resource.kind;
+    let New { mut object, manager } = new;
     in_namespace(resource, &mut object, namespace)?;
     if !object.resource_version().is_empty() {
         let text = "resourceVersion should not be set on objects to be created";
@@ -59,6 +68,10 @@ pub(crate) async fn insert(
     let base = object.text(&["metadata", "generateName"]).to_owned();
     write::found(resource, &mut object);
     (kind.default)(&mut object);
+    if let Some(manager) = manager {
+        // What the kind sets by itself afterwards is nobody's.
+        write::account(kind, manager, None, None, &mut object)?;
+    }
     (kind.prepare_create)(&mut object);
     decode::canonical(kind, &mut object)?;
     for attempt in 0..MOST_TRIES {
@@ -99,18 +112,14 @@ pub(crate) async fn insert(
     Err(Failure::conflict(kind, object.name(), "its namespace changes too often; try again"))
 }
 
-/// Puts the object into the namespace of the request, or refuses one that says it is elsewhere.
+/// Puts the object into the namespace of the request, or refuses one that says it is elsewhere. What is in no namespace
+/// may say what it likes.
 pub(crate) fn in_namespace(resource: &Resource, object: &mut Object, namespace: &str) -> Result<(), Failure> {
-    let own = object.namespace();
     if !resource.kind.is_namespaced() {
-        if !own.is_empty() {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
         object.metadata_mut().remove("namespace");
         return Ok(());
     }
+    let own = object.namespace();
     if own.is_empty() {
         object.set(&["metadata", "namespace"], json!(namespace));
     } else if own != namespace {

@@ -2,7 +2,7 @@
 
 use api::protobuf;
 use api::schema::{self, Definition, Fault};
-use api::{Errors, Kind, Object};
+use api::{Errors, Kind, Object, Path};
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -26,16 +26,16 @@ pub(crate) enum Strictness {
 }
 
 impl Strictness {
-    pub(crate) fn read(query: &Query, options: &str) -> Result<Self, Failure> {
+    /// What the query says; an error if that is nothing known.
+    pub(crate) fn read(query: &Query, errors: &mut Errors) -> Self {
         match query.get("fieldValidation") {
-            "" | "Warn" => Ok(Self::Warn),
-            "Ignore" => Ok(Self::Ignore),
-            "Strict" => Ok(Self::Strict),
+            "Ignore" => Self::Ignore,
+            "Strict" => Self::Strict,
+            "" | "Warn" => Self::Warn,
             other => {
-                let mut errors = api::Errors::new();
-                let field = api::Path::new("fieldValidation");
+                let field = Path::new("fieldValidation");
                 errors.not_supported(&field, &json!(other), &["", "Ignore", "Strict", "Warn"]);
-                Err(Failure::invalid_options(options, &errors))
+                Self::Warn
             }
         }
     }
@@ -164,6 +164,7 @@ pub(crate) fn checked(
     mut told: Vec<String>,
     strictness: Strictness,
 ) -> Result<Vec<String>, String> {
+    let forgets = forgets(object);
     object.with_value(|value| {
         for fault in schema::check(definition, value) {
             match fault {
@@ -174,6 +175,9 @@ pub(crate) fn checked(
         schema::prune(definition, value);
         Ok(())
     })?;
+    if forgets {
+        object.set(&MANAGED_FIELDS, json!([]));
+    }
     if strictness == Strictness::Strict && !told.is_empty() {
         return Err(format!("strict decoding error: {}", told.join(", ")));
     }
@@ -188,6 +192,22 @@ pub(crate) fn canonical(kind: &Kind, object: &mut Object) -> Result<(), Failure>
     let definition = definition(kind)?;
     object.with_value(|value| schema::canonical(definition, value));
     Ok(())
+}
+
+/// The same, but an empty list of `managedFields` stays: in a request it means something, that all of them be forgotten.
+pub(crate) fn canonical_request(kind: &Kind, object: &mut Object) -> Result<(), Failure> {
+    let forgets = forgets(object);
+    canonical(kind, object)?;
+    if forgets {
+        object.set(&MANAGED_FIELDS, json!([]));
+    }
+    Ok(())
+}
+
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+
+fn forgets(object: &Object) -> bool {
+    object.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty)
 }
 
 /// Holds an object against the schema of a kind that is not read into types.

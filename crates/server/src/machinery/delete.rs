@@ -13,6 +13,7 @@ use store::{Compare, Entry, Store, Write};
 use super::catalog::Resource;
 use super::decode;
 use super::failure::Failure;
+use super::options;
 use super::query::Query;
 use super::show;
 use super::write::{self, Committed, Done, MOST_TRIES};
@@ -55,7 +56,7 @@ impl DeleteOptions {
         let (mut options, policy, orphans) = if body.is_empty() {
             let options = Self {
                 grace: query.number("gracePeriodSeconds")?,
-                dry_run: write::is_dry_run(query, "DeleteOptions")?,
+                dry_run: is_dry_run(query.all("dryRun"))?,
                 ..Self::default()
             };
             (options, query.get("propagationPolicy").to_owned(), query.optional_flag("orphanDependents"))
@@ -73,22 +74,14 @@ impl DeleteOptions {
                     "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
                 ))
             })?;
-            let tried: Vec<&str> = given
-                .at(&["dryRun"])
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect();
-            let also = write::is_dry_run(query, "DeleteOptions")?;
-            if tried.iter().any(|&value| value != "All") {
-                return Err(write::not_a_dry_run(&tried, "DeleteOptions"));
-            }
+            let also = is_dry_run(query.all("dryRun"))?;
+            let tried = given.at(&["dryRun"]).and_then(Value::as_array).into_iter().flatten();
+            let dry_run = is_dry_run(tried.filter_map(Value::as_str))? || also;
             let options = Self {
                 grace: given.at(&["gracePeriodSeconds"]).and_then(Value::as_i64),
                 uid: given.text(&["preconditions", "uid"]).to_owned(),
                 resource_version: given.text(&["preconditions", "resourceVersion"]).to_owned(),
-                dry_run: also || !tried.is_empty(),
+                dry_run,
                 ..Self::default()
             };
             let orphans = given.at(&["orphanDependents"]).and_then(Value::as_bool);
@@ -97,6 +90,13 @@ impl DeleteOptions {
         options.propagation = propagation(&policy, orphans)?;
         Ok(options)
     }
+}
+
+/// Whether the delete is only tried.
+fn is_dry_run<'a>(asked: impl Iterator<Item = &'a str>) -> Result<bool, Failure> {
+    let mut errors = Errors::new();
+    let tried = options::is_dry_run(asked, &mut errors);
+    if errors.is_empty() { Ok(tried) } else { Err(Failure::invalid_options("DeleteOptions", &errors)) }
 }
 
 /// What the request says about dependents, or why it cannot be.

@@ -1,11 +1,12 @@
 //! What the machinery looks at most in an entry, read once and kept with it.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use api::{Row, selector};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use store::Entry;
 
@@ -14,17 +15,13 @@ use super::failure::Failure;
 use super::show;
 
 /// The facts of an entry.
-#[derive(Default, Deserialize)]
+#[derive(Default)]
 pub(crate) struct Facts {
-    #[serde(default)]
     labels: Map<String, Value>,
-    #[serde(rename = "deletionTimestamp")]
-    deletion: Option<IgnoredAny>,
+    is_terminating: bool,
     /// Of the stored form, once somebody asked for a table.
-    #[serde(skip)]
     row: OnceLock<Row>,
     /// The values that field selectors look at, of the stored form, once somebody used one.
-    #[serde(skip)]
     fields: OnceLock<Box<[String]>>,
 }
 
@@ -32,8 +29,11 @@ impl Facts {
     /// The facts of an entry.
     pub(crate) fn of(entry: &Entry) -> Arc<Self> {
         entry.memo(|entry| {
-            let metadata = show::metadata(&entry.value).unwrap_or_default();
-            serde_json::from_slice(metadata).unwrap_or_default()
+            let mut facts = Self::default();
+            let metadata = show::from_metadata_on(&entry.value).unwrap_or_default();
+            // What follows is not read, so this ends with an error, which says nothing.
+            let _ = serde_json::Deserializer::from_slice(metadata).deserialize_map(Reading(&mut facts));
+            facts
         })
     }
 
@@ -44,7 +44,7 @@ impl Facts {
 
     /// Whether it is being deleted.
     pub(crate) fn is_terminating(&self) -> bool {
-        self.deletion.is_some()
+        self.is_terminating
     }
 
     /// The row of the entry, whose bytes these are. Only that of the stored form is kept.
@@ -55,6 +55,41 @@ impl Facts {
     /// The values of the entry that field selectors look at, likewise.
     pub(crate) fn fields(&self, resource: &Resource, value: &[u8]) -> Result<Cow<'_, Box<[String]>>, Failure> {
         kept(&self.fields, resource, || Ok(selector::values(&show::read(resource, value)?, resource.kind)))
+    }
+}
+
+/// Reads metadata up to `managedFields`, which are last, longer than all the rest, and hold no facts.
+struct Reading<'a>(&'a mut Facts);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Name {
+    Labels,
+    DeletionTimestamp,
+    ManagedFields,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Visitor<'de> for Reading<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut metadata: A) -> Result<(), A::Error> {
+        while let Some(name) = metadata.next_key()? {
+            match name {
+                Name::Labels => self.0.labels = metadata.next_value()?,
+                Name::DeletionTimestamp => {
+                    self.0.is_terminating = metadata.next_value::<Option<IgnoredAny>>()?.is_some();
+                }
+                Name::ManagedFields => break,
+                Name::Other => drop(metadata.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -72,4 +107,19 @@ fn kept<'a, T: Clone>(
     }
     let fresh = make()?;
     Ok(Cow::Borrowed(place.get_or_init(|| fresh)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_read_as_far_as_there_can_be_some() {
+        let object = br#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","deletionTimestamp":"t","labels":{"a":"b"},"managedFields":[{"manager"#;
+        let mut facts = Facts::default();
+        let metadata = show::from_metadata_on(object).unwrap();
+        let _ = serde_json::Deserializer::from_slice(metadata).deserialize_map(Reading(&mut facts));
+        assert!(facts.is_terminating());
+        assert_eq!(facts.labels()["a"], "b");
+    }
 }

@@ -4,6 +4,7 @@
 //! then one of `list`, `watch`, `create`, `update` and `delete` does it, `show` writes objects out, and `failure` says
 //! why something was not done.
 
+mod apply;
 mod catalog;
 mod create;
 mod decode;
@@ -17,6 +18,7 @@ mod list;
 mod metrics;
 mod negotiate;
 mod openapi;
+mod options;
 mod patch;
 mod path;
 mod query;
@@ -39,7 +41,7 @@ use store::Store;
 use tokio::time::timeout;
 
 pub(crate) use self::catalog::{Resource, catalog};
-pub(crate) use self::create::insert;
+pub(crate) use self::create::{New, insert};
 pub(crate) use self::delete::{FOREGROUND, ORPHAN};
 pub(crate) use self::facts::Facts;
 pub use self::failure::{Cause, Details, Failure, Status};
@@ -274,8 +276,12 @@ impl Machinery {
                 answer_write(resource, done, wanted, include)
             }
             (&Method::PATCH, false) if part != Some(Subresource::Finalize) => {
-                let patch = patch_kind(resource, headers)?;
-                let done = update::patch(store, resource, target, part, query, patch, body).await?;
+                let done = if negotiate::content_type(headers) == apply::MEDIA_TYPE {
+                    apply::apply(store, resource, target, part, query, headers, body).await?
+                } else {
+                    let patch = patch_kind(resource, headers)?;
+                    update::patch(store, resource, target, part, query, headers, patch, body).await?
+                };
                 answer_write(resource, done, wanted, include)
             }
             (&Method::DELETE, false) if part.is_none() => {
@@ -361,9 +367,13 @@ fn patch_kind(resource: &Resource, headers: &HeaderMap) -> Result<PatchKind, Fai
     let mut accepted = PatchKind::accepted(strategic);
     match PatchKind::of(negotiate::content_type(headers)) {
         Some(kind) if accepted.any(|one| one == kind) => Ok(kind),
+        // Clients know one text for kinds that are built in and another one for custom ones.
+        _ if strategic => {
+            Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type"))
+        }
         _ => {
-            let accepted: Vec<_> = PatchKind::accepted(strategic).map(PatchKind::media_type).collect();
-            Err(Failure::unsupported_media_type(&accepted.join(", ")))
+            let accepted = PatchKind::accepted(strategic).map(PatchKind::media_type).chain([apply::MEDIA_TYPE]);
+            Err(Failure::unsupported_media_type(&accepted.collect::<Vec<_>>().join(", ")))
         }
     }
 }

@@ -183,20 +183,25 @@ pub(crate) fn put_partial(value: &[u8], version: &str, out: &mut BytesMut) -> Re
     Ok(())
 }
 
-/// The bytes of `metadata` in an encoded object.
+/// The bytes of an encoded object from its metadata on.
 ///
 /// Metadata follows the front, in which nothing can hold its name, so the first occurrence is the right one.
-pub(crate) fn metadata(encoded: &[u8]) -> Option<&[u8]> {
+pub(crate) fn from_metadata_on(encoded: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b",\"metadata\":";
-    let start = memchr::memmem::find(encoded, NAME)? + NAME.len();
+    encoded.get(memchr::memmem::find(encoded, NAME)? + NAME.len()..)
+}
+
+/// The bytes of `metadata` in an encoded object.
+pub(crate) fn metadata(encoded: &[u8]) -> Option<&[u8]> {
+    let encoded = from_metadata_on(encoded)?;
     let mut depth = 0_usize;
-    let mut at = start;
+    let mut at = 0;
     loop {
         at += memchr::memchr3(b'"', b'{', b'}', encoded.get(at..)?)?;
         match encoded[at] {
             b'"' => at = end_of_text(encoded, at + 1)?,
             b'{' => depth += 1,
-            _ if depth == 1 => return encoded.get(start..=at),
+            _ if depth == 1 => return encoded.get(..=at),
             _ => depth -= 1,
         }
         at += 1;

@@ -5,15 +5,16 @@
 use std::sync::Arc;
 
 use api::kind::Subresource;
-use api::{Errors, Object, Path};
+use api::{Errors, Object, Path, apply};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use store::{Compare, Entry, Store, Write};
 
 use super::catalog::Resource;
-use super::create::{in_namespace, insert};
-use super::decode::{self, Strictness};
+use super::create::{New, in_namespace, insert};
+use super::decode;
 use super::failure::Failure;
+use super::options::{Sort, WriteOptions};
 use super::patch::{self, PatchKind};
 use super::path::Target;
 use super::query::Query;
@@ -25,14 +26,16 @@ use crate::registry;
 pub(crate) type Part = Option<Subresource>;
 
 /// An update that is under way.
-struct Update<'a> {
-    store: &'a Store,
-    resource: &'static Resource,
-    target: &'a Target,
-    part: Part,
-    dry_run: bool,
+pub(super) struct Update<'a> {
+    pub(super) store: &'a Store,
+    pub(super) resource: &'static Resource,
+    pub(super) target: &'a Target,
+    pub(super) part: Part,
+    pub(super) dry_run: bool,
+    /// Who gets to own what changes; nobody if the `managedFields` of the new object say that already.
+    pub(super) manager: Option<&'a str>,
     /// Whether the uid of the new object says which object is meant. In a patch it would be a change, which is refused later.
-    uid_is_condition: bool,
+    pub(super) uid_is_condition: bool,
 }
 
 /// Replaces the object by the body of a PUT.
@@ -45,17 +48,21 @@ pub(crate) async fn replace(
     headers: &HeaderMap,
     body: &bytes::Bytes,
 ) -> Result<(StatusCode, Done, Vec<String>), Failure> {
-    let dry_run = write::is_dry_run(query, "UpdateOptions")?;
-    let strictness = Strictness::read(query, "UpdateOptions")?;
-    let decode::Decoded { object, mut warnings } = decode::object(resource, headers, body, strictness)?;
+    let WriteOptions { dry_run, strictness, manager, .. } = WriteOptions::read(Sort::Update, query, headers)?;
+    let decode::Decoded { mut object, mut warnings } = decode::object(resource, headers, body, strictness)?;
+    in_namespace(resource, &mut object, &target.namespace)?;
     named_as_path(&object, target)?;
-    let update = Update { store, resource, target, part, dry_run, uid_is_condition: true };
+    let manager = Some(manager.as_str());
+    let update = Update { store, resource, target, part, dry_run, manager, uid_is_condition: true };
     let may_create = resource.kind.create_on_update && part.is_none();
     match update.run(|_| Ok((object.clone(), Vec::new())), &mut warnings).await {
-        Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create && object.resource_version().is_empty() => {
+        Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create => {
             // One that names an object by its uid means that one, which is gone.
             update.same_uid(&object, "")?;
-            let done = insert(store, resource, &target.namespace, object, dry_run, &mut warnings).await?;
+            // Of an object that comes to be the revision says nothing.
+            object.metadata_mut().remove("resourceVersion");
+            let new = New { object, manager };
+            let done = insert(store, resource, &target.namespace, new, dry_run, &mut warnings).await?;
             Ok((StatusCode::CREATED, done, warnings))
         }
         done => done.map(|done| (StatusCode::OK, done, warnings)),
@@ -70,13 +77,13 @@ pub(crate) async fn patch(
     target: &Target,
     part: Part,
     query: &Query,
+    headers: &HeaderMap,
     patch: PatchKind,
     body: &bytes::Bytes,
 ) -> Result<(StatusCode, Done, Vec<String>), Failure> {
-    let dry_run = write::is_dry_run(query, "PatchOptions")?;
-    let strictness = Strictness::read(query, "PatchOptions")?;
+    let WriteOptions { dry_run, strictness, manager, .. } = WriteOptions::read(Sort::Patch, query, headers)?;
     let definition = decode::definition(resource.kind)?;
-    let update = Update { store, resource, target, part, dry_run, uid_is_condition: false };
+    let update = Update { store, resource, target, part, dry_run, manager: Some(&manager), uid_is_condition: false };
     let mut warnings = Vec::new();
     let make = |old: &Object| {
         let patched = patch::apply(patch, body, old.fields(), definition)?;
@@ -108,7 +115,12 @@ fn invalid_patch(quoted: &str, detail: impl std::fmt::Display) -> Failure {
     failure
 }
 
-fn named_as_path(object: &Object, target: &Target) -> Result<(), Failure> {
+pub(super) fn named_as_path(object: &Object, target: &Target) -> Result<(), Failure> {
+    if object.name().is_empty() {
+        let name = &target.name;
+        let text = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+        return Err(Failure::bad_request(text));
+    }
     if object.name() != target.name {
         return Err(Failure::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
@@ -138,7 +150,7 @@ enum Plan {
 
 impl Update<'_> {
     /// Tries until the object has changed as `make` says, or cannot.
-    async fn run(
+    pub(super) async fn run(
         &self,
         make: impl Fn(&Object) -> Result<(Object, Vec<String>), Failure>,
         warnings: &mut Vec<String>,
@@ -216,13 +228,16 @@ impl Update<'_> {
         (kind.default)(&mut new);
         write::carry(&mut new, &old);
         new.set(&["metadata", "resourceVersion"], json!(old.resource_version()));
+        if let Some(manager) = self.manager {
+            write::account(kind, manager, self.part, Some(&old), &mut new)?;
+        }
         match self.part {
             None => (kind.prepare_update)(&mut new, &old),
             Some(Subresource::Status) => (kind.prepare_status)(&mut new, &old),
             Some(Subresource::Finalize) => {}
         }
         decode::canonical(kind, &mut new)?;
-        if kind.counts_generation && write::differ_in_substance(&new, &old, kind.has(Subresource::Status)) {
+        if kind.counts_generation && write::differ_in_substance(kind, &new, &old) {
             new.set(&["metadata", "generation"], json!(old.generation().saturating_add(1)));
         }
         let mut errors = Errors::new();
@@ -236,6 +251,7 @@ impl Update<'_> {
             return Err(Failure::invalid(kind, &self.target.name, &errors));
         }
         told.extend((kind.warnings)(&new, Some(&old)));
+        apply::keep_times(&old, &mut new);
         let plan = if old.is_terminating() && new.finalizers().next().is_none() && is_only_held(resource, &new, &old) {
             Plan::Delete(new)
         } else if new == old {
@@ -296,6 +312,12 @@ fn merged(part: Part, with_metadata: bool, asked: Object, old: &Object, has_stat
             replace(&mut new, "status", asked.fields().get("status"));
             if with_metadata {
                 replace(&mut new, "metadata", asked.fields().get("metadata"));
+            } else {
+                // Who applied something to the status owns it.
+                match asked.metadata().and_then(|metadata| metadata.get("managedFields")) {
+                    Some(entries) => new.set(&["metadata", "managedFields"], entries.clone()),
+                    None => drop(new.remove(&["metadata", "managedFields"])),
+                }
             }
             new
         }

@@ -2,35 +2,20 @@
 
 use std::sync::Arc;
 
-use api::{Errors, Object, Path};
+use api::kind::Subresource;
+use api::{Kind, Object, apply};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use store::{Compare, Entry, Key, Outcome, Store, Txn, Write};
 
 use super::catalog::Resource;
+use super::decode;
 use super::failure::Failure;
-use super::query::Query;
 use super::show;
 
 /// How often a write is tried again that lost against another one, before the client is told.
 pub(crate) const MOST_TRIES: usize = 64;
-
-/// Whether a write is only tried.
-pub(crate) fn is_dry_run(query: &Query, options: &str) -> Result<bool, Failure> {
-    let asked: Vec<&str> = query.all("dryRun").collect();
-    if asked.iter().all(|&value| value == "All") {
-        return Ok(!asked.is_empty());
-    }
-    Err(not_a_dry_run(&asked, options))
-}
-
-/// That nothing but `All` can be tried.
-pub(crate) fn not_a_dry_run(asked: &[&str], options: &str) -> Failure {
-    let mut errors = Errors::new();
-    errors.not_supported(&Path::new("dryRun"), &json!(asked), &["All"]);
-    Failure::invalid_options(options, &errors)
-}
 
 /// The present, as metadata says it.
 pub(crate) fn now() -> Value {
@@ -45,7 +30,7 @@ pub(crate) fn at(time: Timestamp) -> String {
 /// Sets what the server alone decides of a new object.
 pub(crate) fn found(resource: &Resource, object: &mut Object) {
     let metadata = object.metadata_mut();
-    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(name);
     }
     metadata.insert("uid".to_owned(), json!(uuid::Uuid::new_v4().to_string()));
@@ -59,7 +44,6 @@ pub(crate) fn found(resource: &Resource, object: &mut Object) {
 pub(crate) fn carry(object: &mut Object, old: &Object) {
     let metadata = object.metadata_mut();
     metadata.remove("selfLink");
-    metadata.remove("managedFields");
     if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
         metadata.remove("uid");
     }
@@ -74,10 +58,40 @@ pub(crate) fn carry(object: &mut Object, old: &Object) {
     }
 }
 
+/// Keeps account of a write in `managedFields`: the manager gets to own what is new or another in the object. Brings the
+/// object to the form that is stored, because what Go leaves out or adds is no change.
+pub(crate) fn account(
+    kind: &Kind,
+    manager: &str,
+    part: Option<Subresource>,
+    live: Option<&Object>,
+    new: &mut Object,
+) -> Result<(), Failure> {
+    decode::canonical_request(kind, new)?;
+    with_account(kind, manager, part, |write| apply::update(write, live, new));
+    Ok(())
+}
+
+/// Lets something be done in the name of a manager, now.
+pub(crate) fn with_account<T>(
+    kind: &Kind,
+    manager: &str,
+    part: Option<Subresource>,
+    work: impl FnOnce(&apply::Write<'_>) -> T,
+) -> T {
+    let time = at(Timestamp::now());
+    let ignored = apply::Set::of(kind.ignored_by(part));
+    let subresource = part.map_or("", Subresource::name);
+    work(&apply::Write { kind, manager, subresource, time: &time, ignored: &ignored })
+}
+
 /// Whether two objects differ in what `metadata.generation` counts: all but metadata and, where it is written apart, status.
-pub(crate) fn differ_in_substance(new: &Object, old: &Object, status_apart: bool) -> bool {
+pub(crate) fn differ_in_substance(kind: &Kind, new: &Object, old: &Object) -> bool {
+    const LABELS: [&str; 2] = ["metadata", "labels"];
+    let status_apart = kind.has(Subresource::Status);
     let counts = |(name, _): &(&String, &Value)| *name != "metadata" && !(status_apart && *name == "status");
     new.fields().iter().filter(counts).ne(old.fields().iter().filter(counts))
+        || (kind.counts_labels && new.at(&LABELS) != old.at(&LABELS))
 }
 
 /// What a write did.

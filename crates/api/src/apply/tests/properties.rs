@@ -6,9 +6,11 @@ use testkit::choices::{Choices, Seeded};
 
 use super::generate::{self, chance};
 use super::{House, stored};
-use crate::apply::ApplyError;
+use crate::apply::{ApplyError, Set, Write, update};
 
 const KINDS: [&str; 7] = ["ConfigMap", "Service", "Node", "Pod", "ServiceCIDR", "EndpointSlice", "ClusterCIDR"];
+
+const IGNORED: [&[&[&str]]; 3] = [&[], &[&["status"]], &[&["spec"], &["metadata", "labels"]]];
 
 /// A house with some object in it, and a configuration that can be applied to it.
 fn house(seed: u64) -> (House, Value) {
@@ -45,6 +47,32 @@ proptest! {
             prop_assert!(house.apply("me", config, false).is_ok());
             prop_assert_eq!(without_times(house.live.as_ref()), without_times(before.as_ref()));
         }
+    }
+
+    #[test]
+    fn who_creates_an_object_has_what_who_changes_nothing_to_it_has(seed: u64) {
+        let mut choices = Seeded::new(seed);
+        let house = House::new(choices.one_of(&KINDS));
+        let ignored = Set::of(choices.one_of(&IGNORED));
+        let time = "2026-01-01T00:00:00Z";
+        let write = Write { kind: house.kind, manager: "me", subresource: "", time, ignored: &ignored };
+        let mut created = stored(house.kind, generate::config(&mut choices, house.kind));
+        created.set(&["metadata", "uid"], json!("u"));
+        // Somebody who has nothing that is there makes the general way be taken.
+        let nobody = json!([{
+            "manager": "nobody", "operation": "Apply", "apiVersion": house.kind.api_version(),
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:nothing": {}},
+        }]);
+        let mut updated = created.clone();
+        updated.set(&["metadata", "managedFields"], nobody);
+        update(&write, None, &mut updated);
+        update(&write, None, &mut created);
+        let entries = updated.metadata_mut().get_mut("managedFields").and_then(Value::as_array_mut).unwrap();
+        entries.remove(0);
+        if entries.is_empty() {
+            updated.metadata_mut().remove("managedFields");
+        }
+        prop_assert_eq!(created, updated);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(super) static KIND: Kind = Kind {
     stored: Stored { prefix: "pods", api_version: "v1" },
     schema: "io.k8s.api.core.v1.Pod",
     counts_generation: true,
+    status_ignores: &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
     answers_deleted: true,
     grace,
     default: defaults::default,
