@@ -22,6 +22,8 @@ pub(super) enum Metric {
     CreateRate,
     CreateMedian,
     CreateTail,
+    ApplyRate,
+    ApplyTail,
     StartFull,
     StartKilled,
 }
@@ -30,7 +32,7 @@ impl Metric {
     pub(super) fn unit(self) -> Unit {
         match self {
             Self::Memory | Self::MemoryPeak | Self::ListBytes => Unit::Bytes,
-            Self::CreateRate => Unit::PerSecond,
+            Self::CreateRate | Self::ApplyRate => Unit::PerSecond,
             _ => Unit::Nanoseconds,
         }
     }

@@ -1,5 +1,6 @@
 //! What every server does in a round, in this order: start empty, take 10,000 objects, say how much memory it needs, list
-//! them, serve watchers, and take as many creates as it can. Then, apart: starting with 100,000 objects.
+//! them, serve watchers, and take as many creates as it can, and then as many applies that change nothing. Then, apart:
+//! starting with 100,000 objects.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 const LISTS: [Metric; 5] = [Metric::ListAll, Metric::ListBytes, Metric::ListGzip, Metric::ListPage, Metric::ListTable];
 const WATCHES: [Metric; 4] = [Metric::WatchMedian, Metric::WatchTail, Metric::WatchFullTail, Metric::MemoryPeak];
 const CREATES: [Metric; 3] = [Metric::CreateRate, Metric::CreateMedian, Metric::CreateTail];
+const APPLIES: [Metric; 2] = [Metric::ApplyRate, Metric::ApplyTail];
 const STARTS: [Metric; 2] = [Metric::StartFull, Metric::StartKilled];
 
 /// A run: what is wanted, and what there is so far.
@@ -108,6 +110,9 @@ impl Run<'_> {
         if self.wants(&CREATES) {
             self.creates(place, &load)?;
         }
+        if self.wants(&APPLIES) {
+            self.applies(place, &load)?;
+        }
         server.stop()
     }
 
@@ -172,6 +177,16 @@ impl Run<'_> {
         self.figures.note(place, Metric::CreateRate, per_second);
         self.figures.note(place, Metric::CreateMedian, exact(created.p50_ns));
         self.figures.note(place, Metric::CreateTail, exact(created.p99_ns));
+        Ok(())
+    }
+
+    fn applies(&mut self, place: Place, load: &Load) -> Result<()> {
+        let namespace = "applied".to_owned();
+        load.namespaces(vec![namespace.clone()])?;
+        let applied =
+            load.apply(Spell { namespace, connections: CONNECTIONS, warm_up: WARM_UP, measured: MEASURED })?;
+        self.figures.note(place, Metric::ApplyRate, exact(applied.number as u64) / MEASURED.as_secs_f64());
+        self.figures.note(place, Metric::ApplyTail, exact(applied.p99_ns));
         Ok(())
     }
 

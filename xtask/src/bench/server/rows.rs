@@ -38,10 +38,12 @@ pub(super) fn lines() -> Vec<Line> {
 }
 
 fn writes() -> Vec<Line> {
-    let (rate, median, tail) = (
+    let (rate, median, tail, applied, applied_tail) = (
         "durable creates of ConfigMaps of 1 KB, 64 connections",
         "half of these creates are not slower",
         "99 % of these creates are not slower",
+        "server-side applies of Services that change nothing, 64 connections",
+        "99 % of these applies are not slower",
     );
     vec![
         embedded("create", rate, Metric::CreateRate, Target::Faster(5.0)),
@@ -50,6 +52,10 @@ fn writes() -> Vec<Line> {
         on_etcd("create-etcd", rate, Metric::CreateRate, Target::Faster(1.5)),
         on_etcd("create-etcd-p50", median, Metric::CreateMedian, Target::Shown),
         on_etcd("create-etcd-p99", tail, Metric::CreateTail, Target::Shown),
+        embedded("apply", applied, Metric::ApplyRate, Target::Faster(5.0)),
+        embedded("apply-p99", applied_tail, Metric::ApplyTail, Target::Shown),
+        on_etcd("apply-etcd", applied, Metric::ApplyRate, Target::Shown),
+        on_etcd("apply-etcd-p99", applied_tail, Metric::ApplyTail, Target::Shown),
     ]
 }
 

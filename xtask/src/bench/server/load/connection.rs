@@ -46,9 +46,19 @@ impl Server {
 
     /// The request that creates something of a body in JSON.
     pub(super) fn post(&self, target: &str, body: &str) -> Vec<u8> {
-        let (head, length) = (self.head("POST", target), body.len());
-        let json = "application/json";
-        format!("{head}Accept: {json}\r\nContent-Type: {json}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+        self.write("POST", target, "application/json", body)
+    }
+
+    /// The request that applies a body in JSON.
+    pub(super) fn apply(&self, target: &str, body: &str) -> Vec<u8> {
+        self.write("PATCH", target, "application/apply-patch+yaml", body)
+    }
+
+    fn write(&self, method: &str, target: &str, media: &str, body: &str) -> Vec<u8> {
+        let (head, length) = (self.head(method, target), body.len());
+        let accept = "application/json";
+        format!("{head}Accept: {accept}\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n\r\n{body}")
+            .into_bytes()
     }
 
     fn head(&self, method: &str, target: &str) -> String {

@@ -4,6 +4,7 @@
 //! stay open, requests that are made once and only get another name, and answers of which nothing is read but what
 //! the work is about. Knows nothing of who the server is.
 
+mod apply;
 mod connection;
 mod create;
 mod latencies;
@@ -45,6 +46,8 @@ enum Work {
     Fill(Filling),
     /// Objects, for some time.
     Create(Spell),
+    /// The same applied again, for some time.
+    Apply(Spell),
     /// Lists.
     Read(Reading),
     /// Watches, while somebody writes.
@@ -65,6 +68,10 @@ impl Load {
 
     pub(super) fn create(&self, spell: Spell) -> Result<Created> {
         self.done(Work::Create(spell))
+    }
+
+    pub(super) fn apply(&self, spell: Spell) -> Result<Created> {
+        self.done(Work::Apply(spell))
     }
 
     pub(super) fn read(&self, reading: Reading) -> Result<Times> {
@@ -110,6 +117,7 @@ impl Order {
             Work::Namespaces(names) => serde_json::to_value(create::namespaces(&server, &names).await?),
             Work::Fill(filling) => serde_json::to_value(create::fill(&server, &filling).await?),
             Work::Create(spell) => serde_json::to_value(create::spell(&server, &spell).await?),
+            Work::Apply(spell) => serde_json::to_value(apply::spell(&server, &spell).await?),
             Work::Read(reading) => serde_json::to_value(read::run(&server, &reading).await?),
             Work::Watch(watching) => serde_json::to_value(watch::run(&server, &watching).await?),
         }?)

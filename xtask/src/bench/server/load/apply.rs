@@ -1,0 +1,72 @@
+//! Applying again what is there already: what controllers do most.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use super::connection::Server;
+use super::create::{Created, Spell};
+use super::latencies::Latencies;
+
+const BUFFER: usize = 16 * 1024;
+
+/// Applies an unchanged Service again and again, each connection its own.
+pub(super) async fn spell(server: &Server, spell: &Spell) -> Result<Created> {
+    let mut applies = Vec::new();
+    for number in 0..spell.connections {
+        let name = format!("applied-{number}");
+        let target = format!("/api/v1/namespaces/{}/services/{name}?fieldManager=bench&force=true", spell.namespace);
+        let request = server.apply(&target, &service(&name));
+        let mut connection = server.connect(BUFFER).await?;
+        connection.done(&request, 201).await?;
+        applies.push((connection, request));
+    }
+    let counts = Instant::now() + spell.warm_up;
+    let ends = counts + spell.measured;
+    let mut all = JoinSet::new();
+    for (mut connection, request) in applies {
+        all.spawn(async move {
+            let mut latencies = Latencies::with_room(1 << 16);
+            loop {
+                let sent = Instant::now();
+                if sent >= ends {
+                    return anyhow::Ok(latencies);
+                }
+                connection.done(&request, 200).await?;
+                let done = Instant::now();
+                if done >= counts && done < ends {
+                    latencies.note(done - sent);
+                }
+            }
+        });
+    }
+    let mut latencies = Latencies::default();
+    while let Some(of_one) = all.join_next().await {
+        latencies.add(&of_one??);
+    }
+    Ok(Created { number: latencies.number(), p50_ns: latencies.percentile(50), p99_ns: latencies.percentile(99) })
+}
+
+/// A Service as people write them.
+fn service(name: &str) -> String {
+    format!(
+        "{{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{{\"name\":\"{name}\",\"labels\":{{\"app\":\"web\",\"tier\":\
+         \"front\"}}}},\"spec\":{{\"selector\":{{\"app\":\"web\"}},\"ports\":[{{\"name\":\"http\",\"port\":80,\"targetPort\":8080}},\
+         {{\"name\":\"https\",\"port\":443,\"targetPort\":\"https\"}}]}}}}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_is_one() {
+        let service: serde_json::Value = serde_json::from_str(&service("a")).unwrap();
+        assert_eq!(
+            (&service["metadata"]["name"], service["spec"]["ports"].as_array().unwrap().len()),
+            (&"a".into(), 2)
+        );
+    }
+}
