@@ -17,6 +17,8 @@ use serde_json::Value;
 /// A server that says nothing for this long is taken for gone; then it is asked again.
 const SILENCE: Duration = Duration::from_secs(20);
 
+const JSON: &str = "application/json";
+
 /// Whose server it is, for what its answers promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Promise {
@@ -84,10 +86,10 @@ impl Target {
         Ok(BufReader::new(stream))
     }
 
-    fn head(&self, method: &str, path: &str, length: usize) -> String {
+    fn head(&self, method: &str, path: &str, media: &str, length: usize) -> String {
         format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: application/json\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n",
+             User-Agent: e2e/1\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n\r\n",
             self.address, self.token
         )
     }
@@ -102,13 +104,18 @@ impl Client {
         self.target.promise
     }
 
-    /// Sends a request and waits for the answer.
+    /// Sends a request, whose body is JSON, and waits for the answer.
     pub(super) fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        self.send_as(JSON, method, path, body)
+    }
+
+    /// The same, with a body of that media type.
+    pub(super) fn send_as(&mut self, media: &str, method: &str, path: &str, body: Option<&Value>) -> Reply {
         let Some(mut connection) = self.connection.take().or_else(|| self.target.connect().ok()) else {
             return Reply::Unsent;
         };
         let body = body.map(Value::to_string).unwrap_or_default();
-        let request = self.target.head(method, path, body.len()) + &body;
+        let request = self.target.head(method, path, media, body.len()) + &body;
         let asked = connection.get_mut().write_all(request.as_bytes()).and_then(|()| connection.get_mut().flush());
         let Ok((answer, whole)) = asked.and_then(|()| answer(&mut connection)) else { return Reply::Lost };
         if whole {
@@ -120,7 +127,7 @@ impl Client {
     /// Begins a watch; its lines, or the refusal. Takes a connection of its own, which ends with the watch.
     pub(super) fn watch(&self, path: &str) -> io::Result<Result<Lines, (u16, Value)>> {
         let mut connection = self.target.connect()?;
-        connection.get_mut().write_all(self.target.head("GET", path, 0).as_bytes())?;
+        connection.get_mut().write_all(self.target.head("GET", path, JSON, 0).as_bytes())?;
         connection.get_mut().flush()?;
         let head = Head::read(&mut connection)?;
         if head.status == 200 && head.chunked {

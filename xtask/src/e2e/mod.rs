@@ -5,9 +5,11 @@
 //! it asks of ours, the real one must do too. What each case did stays in `target/e2e/SUITE/SERVER`.
 
 mod cargo_tests;
+mod client;
 mod crash;
 mod judged;
 mod kubectl;
+mod managers;
 mod report;
 mod servers;
 mod store;
@@ -61,6 +63,8 @@ enum Suite {
     Protobuf,
     /// Random sequences of applies and updates, as the real code takes them
     Apply,
+    /// Random writes of every sort by many managers: what ours answers, and who owns what then, must be as with the control
+    Managers,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,
     /// The same, with a disk that is full again and again
@@ -81,12 +85,13 @@ pub(crate) enum Place {
 }
 
 impl Suite {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Server,
         Self::Store,
         Self::Patch,
         Self::Protobuf,
         Self::Apply,
+        Self::Managers,
         Self::Crash,
         Self::DiskFull,
         Self::EtcdLeader,
@@ -96,8 +101,8 @@ impl Suite {
     fn places(self, quick: bool) -> &'static [Place] {
         match (self, quick) {
             (Self::Server, false) => &[Place::Control, Place::Embedded, Place::Etcd],
-            (Self::Server, true) | (Self::Crash, false) => &[Place::Embedded, Place::Etcd],
-            (Self::Crash, true) | (Self::DiskFull, _) => &[Place::Embedded],
+            (Self::Server, true) | (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
+            (Self::Managers | Self::Crash, true) | (Self::DiskFull, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
@@ -141,6 +146,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Patch => compare(&judged::PATCH, &servers, options, places, &mut report),
             Suite::Protobuf => compare(&judged::PROTOBUF, &servers, options, places, &mut report),
             Suite::Apply => compare(&judged::APPLY, &servers, options, places, &mut report),
+            Suite::Managers => each(managers::SUITE, places, &mut report, |place, report| {
+                managers::run(&servers, options, place, report)
+            }),
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),

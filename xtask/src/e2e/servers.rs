@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use testkit::real::{Cadastre, Etcd, KubeApiserver, Kubectl};
 
+use super::client::{Promise, Target};
 use super::{Options, Place, Suite};
 use crate::parts::{self, Part, Parts};
 use crate::{cargo, process};
@@ -94,6 +95,19 @@ impl Servers {
         Ok(KubeApiserver::start(&server, &kubectl, etcd, &folder.join("apiserver"), &CONTROL_FLAGS)?)
     }
 
+    /// How to reach that server, which was started in that folder.
+    pub(super) fn target(server: &Server, folder: &Path) -> Result<Target> {
+        match &server.kind {
+            Kind::Ours(ours) => {
+                Target::new(Promise::Ours, ours.address(), &folder.join("data/pki/ca.crt"), ours.token()?)
+            }
+            Kind::Control(control) => {
+                let address = control.url().trim_start_matches("https://");
+                Target::new(Promise::Control, address, control.ca(), control.token().to_owned())
+            }
+        }
+    }
+
     /// A kubectl for that server.
     pub(super) fn kubectl(&self, server: &Server, folder: &Path) -> Result<Kubectl> {
         let kubeconfig = match &server.kind {
@@ -124,7 +138,7 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
         }
     };
     for (suite, places) in plan {
-        if *suite == Suite::Server && !places.is_empty() {
+        if matches!(suite, Suite::Server | Suite::Managers) && !places.is_empty() {
             // Ours is held against the control, wherever it runs.
             [Part::Etcd, Part::KubeApiserver, Part::Kubectl].into_iter().for_each(&mut need);
         }

@@ -12,8 +12,8 @@ use serde_json::Value;
 use testkit::choices::{Choices, Seeded};
 use testkit::real::{Cadastre, EtcdCluster};
 
-use super::client::{Client, Reply};
 use super::traffic::{self, Progress};
+use crate::e2e::client::{Client, Reply};
 
 /// How many writes make it load.
 const LOAD: u64 = 50;

@@ -2,7 +2,6 @@
 //! again. Traffic, faults and checks do not know each other; what passes between them is a history.
 
 mod check;
-mod client;
 mod faults;
 mod history;
 mod traffic;
@@ -20,10 +19,10 @@ use testkit::choices::Seeded;
 use testkit::real::{Cadastre, Etcd, EtcdCluster};
 
 use self::check::Counts;
-use self::client::{Client, Promise, Target};
 use self::faults::{Restarting, SmallDisk};
 use self::history::{History, Watched};
 use self::traffic::{Load, Progress, Traffic};
+use super::client::{Client, Promise, Target};
 use super::report::{Outcome, Report};
 use super::servers::Servers;
 use super::{Options, Place};

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
 
-use super::client::{Client, Promise, Reply, Target};
 use super::history::{Act, Change, Fate, History, Listed, Look, Mark, Revision, Seen, State, Watched, Write};
+use crate::e2e::client::{Client, Promise, Reply, Target};
 
 const NAMESPACE: &str = "crash";
 const PATH: &str = "/api/v1/namespaces/crash/configmaps";

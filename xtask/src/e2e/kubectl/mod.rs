@@ -35,6 +35,7 @@ const SCRIPTS: &[Script] = &[
     Script { name: "create", text: include_str!("cases/create.txt"), of_store: false },
     Script { name: "change", text: include_str!("cases/change.txt"), of_store: false },
     Script { name: "apply", text: include_str!("cases/apply.txt"), of_store: false },
+    Script { name: "managers", text: include_str!("cases/managers.txt"), of_store: false },
     Script { name: "delete", text: include_str!("cases/delete.txt"), of_store: true },
     Script { name: "errors", text: include_str!("cases/errors.txt"), of_store: false },
     Script { name: "kinds", text: include_str!("cases/kinds.txt"), of_store: false },
