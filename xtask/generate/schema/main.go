@@ -17,6 +17,7 @@ import (
 	"sort"
 	"strings"
 
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,6 +28,7 @@ import (
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/kube-openapi/pkg/common"
@@ -57,7 +59,9 @@ var roots = []any{
 	metav1.Status{}, metav1.Condition{},
 	metav1.CreateOptions{}, metav1.DeleteOptions{}, metav1.GetOptions{}, metav1.ListOptions{}, metav1.PatchOptions{},
 	metav1.UpdateOptions{},
-	metav1.PartialObjectMetadata{}, metav1.PartialObjectMetadataList{},
+	metav1.PartialObjectMetadata{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{},
+	metav1.APIVersions{}, metav1.APIGroup{}, metav1.APIGroupList{}, metav1.APIResourceList{},
+	apidiscoveryv2.APIGroupDiscoveryList{},
 }
 
 // plain are the types with an encoding of their own, by the word that the table has for them.

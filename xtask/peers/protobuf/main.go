@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	coordination "k8s.io/api/coordination/v1"
@@ -23,6 +24,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 	networkingbeta "k8s.io/api/networking/v1beta1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metabeta "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	kjson "sigs.k8s.io/json"
@@ -52,9 +54,9 @@ type judge struct {
 func main() {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		authentication.AddToScheme, authorization.AddToScheme, coordination.AddToScheme, core.AddToScheme,
+		apidiscovery.AddToScheme, authentication.AddToScheme, authorization.AddToScheme, coordination.AddToScheme, core.AddToScheme,
 		discovery.AddToScheme, events.AddToScheme, networking.AddToScheme, networkingbeta.AddToScheme,
-		meta.AddMetaToScheme,
+		meta.AddMetaToScheme, metabeta.AddMetaToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			fail(err)

@@ -12,22 +12,45 @@ use super::leaf::{self, Precision};
 use super::plan::{self, Field, Item, Message, Shape};
 use super::wire::{Reader, Tag, wire_type};
 
+/// How many bytes of JSON there is still room for.
+pub(super) struct Room(pub(super) usize);
+
+impl Room {
+    /// Takes room for something before it is made.
+    fn take(&mut self, bytes: usize) -> Result<(), Error> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Error::TooLarge)?;
+        Ok(())
+    }
+}
+
+/// What is around a value that has a name: two quotes, a colon and a comma.
+pub(super) const AROUND_NAMED: usize = 4;
+
+/// Room for any value that is neither text nor made of others, and for what is around text and messages.
+const PLAIN: usize = 8;
+
 /// Reads a message into a JSON object, on top of what is in it.
-pub(super) fn object(message: &Message, data: &[u8], fields: &mut Map<String, Value>) -> Result<(), Error> {
-    part(message, data, fields)?;
-    for (name, zero) in &message.always {
-        if !fields.contains_key(*name) {
-            fields.insert((*name).to_owned(), zero.clone());
+pub(super) fn object(
+    message: &Message,
+    data: &[u8],
+    fields: &mut Map<String, Value>,
+    room: &mut Room,
+) -> Result<(), Error> {
+    part(message, data, fields, room)?;
+    for zero in &message.always {
+        if !fields.contains_key(zero.name) {
+            room.take(zero.size)?;
+            fields.insert(zero.name.to_owned(), zero.value.clone());
         }
     }
     Ok(())
 }
 
 /// Reads the fields that a message holds.
-fn part(message: &Message, data: &[u8], fields: &mut Map<String, Value>) -> Result<(), Error> {
+fn part(message: &Message, data: &[u8], fields: &mut Map<String, Value>, room: &mut Room) -> Result<(), Error> {
     each_field(data, message.name, |reader, tag| {
         let Some(field) = message.field(tag.number) else { return Ok(false) };
-        field_value(field, tag, reader, fields)?;
+        field_value(field, tag, reader, fields, room)?;
         Ok(true)
     })
 }
@@ -50,33 +73,36 @@ pub(super) fn each_field<'a>(
     Ok(())
 }
 
-fn field_value(field: &Field, tag: Tag, reader: &mut Reader<'_>, fields: &mut Map<String, Value>) -> Result<(), Error> {
+fn field_value(
+    field: &Field,
+    tag: Tag,
+    reader: &mut Reader<'_>,
+    fields: &mut Map<String, Value>,
+    room: &mut Room,
+) -> Result<(), Error> {
     match &field.shape {
         Shape::One(item) => {
             tag.expect(item.wire_type(), || field.go_name())?;
-            if let Item::Message(index) = item {
-                let before = fields.get_mut(field.name).and_then(Value::as_object_mut).map(std::mem::take);
-                let mut inner = before.unwrap_or_default();
-                object(plan::message(*index), reader.bytes()?, &mut inner)?;
-                put(field, fields, Value::Object(inner));
-            } else {
-                let value = item_value(item, reader, fields.get(field.name))?;
-                put(field, fields, value);
+            let before = fields.get_mut(field.name).map(Value::take);
+            if before.is_none() {
+                room.take(field.name.len() + AROUND_NAMED)?;
             }
+            let value = item_value(item, reader, before, room)?;
+            put(field, fields, value);
         }
         Shape::List(item) if item.wire_type() == wire_type::VARINT && tag.wire_type == wire_type::BYTES => {
             let end = reader.end()?;
             while reader.at() < end {
-                push(field, fields, item_value(item, reader, None)?);
+                push(field, fields, item_value(item, reader, None, room)?);
             }
         }
         Shape::List(item) => {
             tag.expect(item.wire_type(), || field.go_name())?;
-            push(field, fields, item_value(item, reader, None)?);
+            push(field, fields, item_value(item, reader, None, room)?);
         }
         Shape::Map(item) => {
             tag.expect(wire_type::BYTES, || field.go_name())?;
-            let (key, value) = entry(item, reader)?;
+            let (key, value) = entry(item, reader, room)?;
             match fields.get_mut(field.name) {
                 Some(Value::Object(entries)) => drop(entries.insert(key, value)),
                 _ => drop(fields.insert(field.name.to_owned(), Value::Object(Map::from_iter([(key, value)])))),
@@ -85,7 +111,7 @@ fn field_value(field: &Field, tag: Tag, reader: &mut Reader<'_>, fields: &mut Ma
         Shape::Inlined(index) => {
             let inlined = plan::message(*index);
             tag.expect(wire_type::BYTES, || inlined.name.to_owned())?;
-            part(inlined, reader.bytes()?, fields)?;
+            part(inlined, reader.bytes()?, fields, room)?;
         }
     }
     Ok(())
@@ -107,14 +133,14 @@ fn push(field: &Field, fields: &mut Map<String, Value>, item: Value) {
 }
 
 /// An entry of a map. Go reads on to the end of the message if it has to, and does not ask how a key is written.
-fn entry(item: &Item, reader: &mut Reader<'_>) -> Result<(String, Value), Error> {
+fn entry(item: &Item, reader: &mut Reader<'_>, room: &mut Room) -> Result<(String, Value), Error> {
     let end = reader.end()?;
     let (mut key, mut value) = (String::new(), None);
     while reader.at() < end {
         let begin = reader.at();
         match reader.entry_number()? {
             1 => key = text(reader.bytes()?),
-            2 => value = Some(item_value(item, reader, None)?),
+            2 => value = Some(item_value(item, reader, None, room)?),
             _ => {
                 reader.go_to(begin);
                 reader.skip()?;
@@ -125,29 +151,40 @@ fn entry(item: &Item, reader: &mut Reader<'_>) -> Result<(String, Value), Error>
         }
     }
     reader.go_to(end);
+    room.take(key.len() + AROUND_NAMED + PLAIN)?;
     let absent = || if *item == Item::Bytes { Value::from("") } else { item.zero() };
+    // A list with nothing in it is nil in a map, and only there.
+    let value = value.filter(|value| *item != Item::Texts || value.as_array().is_some_and(|texts| !texts.is_empty()));
     Ok((key, value.unwrap_or_else(absent)))
 }
 
 /// A value; `before` is what was there, for messages that add to it.
-fn item_value(item: &Item, reader: &mut Reader<'_>, before: Option<&Value>) -> Result<Value, Error> {
+fn item_value(item: &Item, reader: &mut Reader<'_>, before: Option<Value>, room: &mut Room) -> Result<Value, Error> {
+    room.take(PLAIN)?;
+    let bytes = match item {
+        Item::Boolean => return Ok(Value::from(reader.varint()? != 0)),
+        Item::Int32 => return Ok(Value::from(reader.varint()? as i32)),
+        Item::Int64 => return Ok(Value::from(reader.varint()?.cast_signed())),
+        _ => reader.bytes()?,
+    };
+    if let Item::Message(index) = item {
+        let mut fields = match before {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        object(plan::message(*index), bytes, &mut fields, room)?;
+        return Ok(Value::Object(fields));
+    }
+    room.take(bytes.len())?;
     Ok(match item {
-        Item::Boolean => Value::from(reader.varint()? != 0),
-        Item::Int32 => Value::from(reader.varint()? as i32),
-        Item::Int64 => Value::from(reader.varint()?.cast_signed()),
-        Item::String => Value::from(text(reader.bytes()?)),
-        Item::Bytes => Value::from(STANDARD.encode(reader.bytes()?)),
-        Item::Time => leaf::read_time(reader.bytes()?, Precision::Seconds)?,
-        Item::MicroTime => leaf::read_time(reader.bytes()?, Precision::Micros)?,
-        Item::Quantity => leaf::read_quantity(reader.bytes()?, before)?,
-        Item::IntOrString => leaf::read_int_or_string(reader.bytes()?, before)?,
-        Item::Json => leaf::read_json(reader.bytes()?, before)?,
-        Item::Texts => leaf::read_texts(reader.bytes()?)?,
-        Item::Message(index) => {
-            let mut fields = Map::new();
-            object(plan::message(*index), reader.bytes()?, &mut fields)?;
-            Value::Object(fields)
-        }
+        Item::Bytes => Value::from(STANDARD.encode(bytes)),
+        Item::Time => leaf::read_time(bytes, Precision::Seconds)?,
+        Item::MicroTime => leaf::read_time(bytes, Precision::Micros)?,
+        Item::Quantity => leaf::read_quantity(bytes, before)?,
+        Item::IntOrString => leaf::read_int_or_string(bytes, before)?,
+        Item::Json => leaf::read_json(bytes, before)?,
+        Item::Texts => leaf::read_texts(bytes, before)?,
+        _ => Value::from(text(bytes)),
     })
 }
 

@@ -22,7 +22,7 @@ const QUANTITIES: [&str; 12] =
 const DEEPEST: usize = 8;
 
 /// The kinds that are no resources, but travel all the same.
-const OTHERS: [(&str, &str, &str); 11] = [
+const OTHERS: [(&str, &str, &str); 18] = [
     ("authentication.k8s.io/v1", "SelfSubjectReview", "io.k8s.api.authentication.v1.SelfSubjectReview"),
     ("authentication.k8s.io/v1", "TokenRequest", "io.k8s.api.authentication.v1.TokenRequest"),
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview", "io.k8s.api.authorization.v1.SelfSubjectAccessReview"),
@@ -34,6 +34,17 @@ const OTHERS: [(&str, &str, &str); 11] = [
     ("events.k8s.io/v1", "PatchOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions"),
     ("meta.k8s.io/v1", "PartialObjectMetadata", "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata"),
     ("meta.k8s.io/v1", "PartialObjectMetadataList", "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList"),
+    ("meta.k8s.io/v1beta1", "PartialObjectMetadata", "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata"),
+    (
+        "meta.k8s.io/v1beta1",
+        "PartialObjectMetadataList",
+        "io.k8s.apimachinery.pkg.apis.meta.v1beta1.PartialObjectMetadataList",
+    ),
+    ("v1", "APIVersions", "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions"),
+    ("v1", "APIGroup", "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup"),
+    ("v1", "APIGroupList", "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList"),
+    ("v1", "APIResourceList", "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList"),
+    ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", "io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList"),
 ];
 
 /// A kind as it is named on the way, and its structure.

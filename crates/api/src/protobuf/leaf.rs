@@ -70,8 +70,8 @@ pub(super) fn write_time(out: &mut Vec<u8>, value: &Value, precision: Precision)
 }
 
 /// Reads a quantity; without one in it, it is what it was before.
-pub(super) fn read_quantity(data: &[u8], before: Option<&Value>) -> Result<Value, Error> {
-    let mut quantity = before.cloned();
+pub(super) fn read_quantity(data: &[u8], before: Option<Value>) -> Result<Value, Error> {
+    let mut quantity = before;
     decode::each_field(data, "Quantity", |reader, field| {
         if field.number != 1 {
             return Ok(false);
@@ -110,9 +110,9 @@ pub(super) fn write_quantity(out: &mut Vec<u8>, value: &Value) -> bool {
 }
 
 /// Reads a number or a text, whichever it says it is. What is not in it is what it was before.
-pub(super) fn read_int_or_string(data: &[u8], before: Option<&Value>) -> Result<Value, Error> {
+pub(super) fn read_int_or_string(data: &[u8], before: Option<Value>) -> Result<Value, Error> {
     let (mut ty, mut number, mut text) = match before {
-        Some(Value::String(text)) => (1, 0, text.clone()),
+        Some(Value::String(text)) => (1, 0, text),
         Some(number) => (0, number.as_i64().unwrap_or_default() as i32, String::new()),
         None => (0, 0, String::new()),
     };
@@ -150,8 +150,8 @@ pub(super) fn write_int_or_string(out: &mut Vec<u8>, value: &Value) -> bool {
 }
 
 /// Reads JSON that is in bytes; none in it is what it was before.
-pub(super) fn read_json(data: &[u8], before: Option<&Value>) -> Result<Value, Error> {
-    let mut json = before.cloned().unwrap_or_default();
+pub(super) fn read_json(data: &[u8], before: Option<Value>) -> Result<Value, Error> {
+    let mut json = before.unwrap_or_default();
     decode::each_field(data, "FieldsV1", |reader, field| {
         if field.number != 1 {
             return Ok(false);
@@ -170,9 +170,12 @@ pub(super) fn write_json(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Reads the list that is in a message because it could not be where the message is.
-pub(super) fn read_texts(data: &[u8]) -> Result<Value, Error> {
-    let mut texts = Vec::new();
+/// Reads the list that is in a message because it could not be where the message is, after what was there before.
+pub(super) fn read_texts(data: &[u8], before: Option<Value>) -> Result<Value, Error> {
+    let mut texts = match before {
+        Some(Value::Array(texts)) => texts,
+        _ => Vec::new(),
+    };
     decode::each_field(data, "ExtraValue", |reader, field| {
         if field.number != 1 {
             return Ok(false);
@@ -180,7 +183,7 @@ pub(super) fn read_texts(data: &[u8]) -> Result<Value, Error> {
         texts.push(Value::from(decode::text(field.bytes(reader, "Items")?)));
         Ok(true)
     })?;
-    Ok(if texts.is_empty() { Value::Null } else { Value::Array(texts) })
+    Ok(Value::Array(texts))
 }
 
 /// Writes such a list; false for what is none.

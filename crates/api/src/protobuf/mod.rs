@@ -24,10 +24,14 @@ mod tests;
 use serde_json::{Map, Value};
 
 use self::plan::{Item, Shape};
-use self::wire::{Length, bytes_field, tag, wire_type};
+use self::wire::{Length, bytes_field, tag, varint, wire_type};
 
 /// What every encoded object begins with.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
+
+/// How large an object that is read may be as JSON: as large as a body in JSON. What is not said in protobuf is written in
+/// JSON all the same, so that without a limit two bytes become a kilobyte.
+pub const MOST_JSON: usize = 3 * 1024 * 1024;
 
 /// What is wrong with bytes that should be an object, or with an object that should be bytes. Where upstream has a text
 /// for it, that is the text.
@@ -106,6 +110,9 @@ pub enum Error {
         /// The kind that it says.
         kind: String,
     },
+    /// The object would be larger than [`MOST_JSON`].
+    #[error("the object is larger than {MOST_JSON} bytes as JSON")]
+    TooLarge,
     /// A kind that has no protobuf encoding here.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     Kind {
@@ -179,6 +186,23 @@ impl<'a> Envelope<'a> {
         })
     }
 
+    /// The same, of that kind where it does not say: then it is in the receiver's version.
+    #[must_use]
+    pub fn or(mut self, api_version: &str, kind: &str) -> Self {
+        if self.kind.is_empty() {
+            kind.clone_into(&mut self.kind);
+        }
+        // What is no version says nothing.
+        match self.api_version.split_once('/').unwrap_or(("", &self.api_version)) {
+            (_, version) if version.is_empty() || version.contains('/') => {
+                api_version.clone_into(&mut self.api_version);
+            }
+            ("", version) => self.api_version = version.to_owned(),
+            _ => {}
+        }
+        self
+    }
+
     /// Reads the object as what the envelope says it is.
     pub fn decode(self) -> Result<Decoded, Error> {
         let Self { api_version, kind, raw } = self;
@@ -191,7 +215,7 @@ impl<'a> Envelope<'a> {
         }
         let root = root(&api_version, &kind)?;
         let mut fields = Map::new();
-        decode::object(plan::message(root), raw, &mut fields)?;
+        decode::object(plan::message(root), raw, &mut fields, &mut decode::Room(MOST_JSON))?;
         fields.insert("apiVersion".to_owned(), Value::from(api_version.as_str()));
         fields.insert("kind".to_owned(), Value::from(kind.as_str()));
         Ok(Decoded { api_version, kind, value: Value::Object(fields) })
@@ -218,37 +242,62 @@ pub fn encode(api_version: &str, kind: &str, value: &Value) -> Result<Vec<u8>, E
 }
 
 /// A list that is written item by item, so that its items need not be there all at once.
-pub struct ListWriter {
-    out: Vec<u8>,
-    length: Length,
+///
+/// What comes before the items says how long all of it is, so they have to be measured first.
+pub struct List {
+    /// The envelope up to the length of the list.
+    front: Vec<u8>,
+    /// The metadata, on the side of the items where Go has it.
+    before: Vec<u8>,
+    after: Vec<u8>,
+    number: u32,
     item: usize,
 }
 
-impl ListWriter {
-    /// Begins a list of that kind (`ServiceList`) with its metadata.
+impl List {
+    /// A list of that kind (`ServiceList`) with its metadata.
     pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, Error> {
         let not_a_list = || Error::Kind { api_version: api_version.to_owned(), kind: kind.to_owned() };
-        let list = plan::message(root(api_version, kind)?);
-        let [meta, items] = &*list.fields else { return Err(not_a_list()) };
-        let Shape::List(Item::Message(item)) = items.shape else { return Err(not_a_list()) };
-        let (mut out, length) = begin(api_version, kind);
-        encode::field(&mut out, meta, Some(metadata))?;
-        Ok(Self { out, length, item })
+        let fields = &*plan::message(root(api_version, kind)?).fields;
+        let (place, number, item) = fields
+            .iter()
+            .zip(0..)
+            .find_map(|(field, place)| match field.shape {
+                Shape::List(Item::Message(item)) if field.name == "items" => Some((place, field.number, item)),
+                _ => None,
+            })
+            .ok_or_else(not_a_list)?;
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (field, at) in fields.iter().zip(0..).filter(|(_, at)| *at != place) {
+            let metadata = Some(metadata).filter(|_| field.name == "metadata");
+            encode::field(if at < place { &mut before } else { &mut after }, field, metadata)?;
+        }
+        Ok(Self { front: front(api_version, kind), before, after, number, item })
     }
 
-    /// Writes an item. After an error the list is good for nothing.
-    pub fn push(&mut self, item: &Value) -> Result<(), Error> {
+    /// Appends an item. After an error what was appended is good for nothing.
+    pub fn put(&self, item: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
         let fields = item.as_object().ok_or_else(|| Error::Unfit { field: "items".to_owned() })?;
-        tag(&mut self.out, 2, wire_type::BYTES);
-        let length = Length::reserve(&mut self.out);
-        encode::object(&mut self.out, plan::message(self.item), Some(fields))?;
-        length.fill(&mut self.out);
+        tag(out, self.number, wire_type::BYTES);
+        let length = Length::reserve(out);
+        encode::object(out, plan::message(self.item), Some(fields))?;
+        length.fill(out);
         Ok(())
     }
 
-    /// The list in its envelope.
-    pub fn finish(self) -> Vec<u8> {
-        finish(self.out, self.length)
+    /// What comes before the items, which take that many bytes.
+    pub fn head(&self, items: usize) -> Vec<u8> {
+        let mut out = self.front.clone();
+        varint(&mut out, (self.before.len() + items + self.after.len()) as u64);
+        out.extend_from_slice(&self.before);
+        out
+    }
+
+    /// What comes after the items.
+    pub fn tail(&self) -> Vec<u8> {
+        let mut out = self.after.clone();
+        put_rest(&mut out);
+        out
     }
 }
 
@@ -273,6 +322,13 @@ fn root(api_version: &str, kind: &str) -> Result<usize, Error> {
 
 /// Begins an envelope; the object comes next.
 fn begin(api_version: &str, kind: &str) -> (Vec<u8>, Length) {
+    let mut out = front(api_version, kind);
+    let length = Length::reserve(&mut out);
+    (out, length)
+}
+
+/// An envelope up to the length of the object.
+fn front(api_version: &str, kind: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     out.extend_from_slice(&MAGIC);
     tag(&mut out, 1, wire_type::BYTES);
@@ -281,14 +337,18 @@ fn begin(api_version: &str, kind: &str) -> (Vec<u8>, Length) {
     bytes_field(&mut out, 2, kind.as_bytes());
     length.fill(&mut out);
     tag(&mut out, 2, wire_type::BYTES);
-    let length = Length::reserve(&mut out);
-    (out, length)
+    out
 }
 
-/// Closes an envelope. The encoding and the type of its content are the usual ones, for which nothing is said.
+/// Closes an envelope.
 fn finish(mut out: Vec<u8>, length: Length) -> Vec<u8> {
     length.fill(&mut out);
-    bytes_field(&mut out, 3, b"");
-    bytes_field(&mut out, 4, b"");
+    put_rest(&mut out);
     out
+}
+
+/// Appends what follows the object: the encoding and the type of the content, which are the usual ones and not named.
+fn put_rest(out: &mut Vec<u8>) {
+    bytes_field(out, 3, b"");
+    bytes_field(out, 4, b"");
 }

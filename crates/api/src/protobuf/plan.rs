@@ -8,12 +8,16 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use super::decode::AROUND_NAMED;
 use super::wire::wire_type;
 use crate::schema::{self, Definition, Go, Type};
 
 /// Kinds that every group has in each of its versions.
 const EVERYWHERE: [&str; 6] =
     ["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"];
+
+/// Kinds that stand beside the groups and their versions: what became of a request, and what there is to request.
+const UNVERSIONED: [&str; 5] = ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -29,7 +33,16 @@ pub(super) struct Message {
     /// The place of a field in `fields` by its number.
     places: Vec<Option<u16>>,
     /// What Go writes to JSON although it was not given. What is inlined is in here too.
-    pub(super) always: Vec<(&'static str, Value)>,
+    pub(super) always: Vec<Zero>,
+}
+
+/// A field that Go writes to JSON also when nobody set it.
+#[derive(Debug)]
+pub(super) struct Zero {
+    pub(super) name: &'static str,
+    pub(super) value: Value,
+    /// How many bytes of JSON it takes.
+    pub(super) size: usize,
 }
 
 /// A field of a message.
@@ -147,9 +160,19 @@ pub(super) fn root(api_version: &str, kind: &str) -> Option<usize> {
 
 fn schema_name(api_version: &str, kind: &str) -> Option<String> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let is_meta = api_version == "meta.k8s.io/v1" || (api_version, kind) == ("v1", "Status");
+    let is_meta = match api_version {
+        "meta.k8s.io/v1" => true,
+        // The same structure as in v1; its list is another.
+        "meta.k8s.io/v1beta1" => kind == "PartialObjectMetadata",
+        // The oldest documents of discovery do not say their version.
+        "v1" | "" => UNVERSIONED.contains(&kind),
+        _ => false,
+    };
     if is_meta || EVERYWHERE.contains(&kind) {
         return Some(format!("{META}.{kind}"));
+    }
+    if api_version == "meta.k8s.io/v1beta1" {
+        return Some(format!("io.k8s.apimachinery.pkg.apis.meta.v1beta1.{kind}"));
     }
     let package = match group.strip_suffix(".k8s.io") {
         Some("core") => return None,
@@ -181,7 +204,7 @@ impl Plan {
         // Inlined messages by the numbers that lead to them.
         let mut inlined: HashMap<Vec<u32>, usize> = HashMap::new();
         for field in definition.fields.values().filter(|field| field.number > 0) {
-            let Some(shape) = shape(&field.ty) else { continue };
+            let Some(shape) = shape(field) else { continue };
             let mut holder = index;
             let mut way = Vec::new();
             for step in &field.go.inlined {
@@ -201,15 +224,20 @@ impl Plan {
                 });
             }
             let omitted = omitted(&shape, &field.go);
-            let field = Field { number: field.number, name: &field.name, shape, pointer: field.go.pointer, omitted };
+            // Like a pointer, such a list can be nil.
+            let pointer = field.go.pointer || shape == Shape::One(Item::Texts);
+            let field = Field { number: field.number, name: &field.name, shape, pointer, omitted };
             self.0[holder].fields.push(field);
         }
     }
 }
 
-/// How protobuf has a type; nothing for what it has no way to say.
-fn shape(ty: &Type) -> Option<Shape> {
-    match ty {
+/// How protobuf has a field; nothing for what it has no way to say.
+fn shape(field: &schema::Field) -> Option<Shape> {
+    let has_name = field.go.ty.as_ref().is_some_and(|ty| !ty.starts_with("[]"));
+    match &field.ty {
+        // A list of a type with a name is a message in protobuf.
+        Type::List(ty) if **ty == Type::String && has_name => Some(Shape::One(Item::Texts)),
         Type::List(ty) => item(ty).map(Shape::List),
         Type::Map(ty) if **ty == Type::List(Box::new(Type::String)) => Some(Shape::Map(Item::Texts)),
         Type::Map(ty) => item(ty).map(Shape::Map),
@@ -243,13 +271,13 @@ fn omitted(shape: &Shape, go: &Go) -> Option<Value> {
 }
 
 /// What Go writes of a structure in which nothing was set.
-fn written_zeros(definition: &'static Definition) -> Vec<(&'static str, Value)> {
+fn written_zeros(definition: &'static Definition) -> Vec<Zero> {
     let zero = |field: &'static schema::Field| -> Option<Value> {
         let go = &field.go;
         if go.omitzero {
             return None;
         }
-        let shape = shape(&field.ty)?;
+        let shape = shape(field)?;
         match &shape {
             _ if go.pointer => (!go.omitempty).then_some(Value::Null),
             Shape::One(item) if omitted(&shape, go).is_none() => Some(item.zero()),
@@ -257,10 +285,15 @@ fn written_zeros(definition: &'static Definition) -> Vec<(&'static str, Value)> 
             _ => (!go.omitempty).then_some(Value::Null),
         }
     };
-    definition.fields.values().filter_map(|field| Some((field.name.as_str(), zero(field)?))).collect()
+    let named = |field: &'static schema::Field| {
+        let value = zero(field)?;
+        let size = field.name.len() + AROUND_NAMED + value.to_string().len();
+        Some(Zero { name: &field.name, value, size })
+    };
+    definition.fields.values().filter_map(named).collect()
 }
 
 fn zero_structure(definition: Option<&'static Definition>) -> Value {
     let zeros = definition.map(written_zeros).unwrap_or_default();
-    Value::Object(zeros.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+    Value::Object(zeros.into_iter().map(|zero| (zero.name.to_owned(), zero.value)).collect::<Map<_, _>>())
 }

@@ -1,6 +1,6 @@
 //! Request bodies: from bytes in JSON, YAML or protobuf to an object of the kind that is expected, with what is wrong with them.
 
-use api::protobuf;
+use api::protobuf::{self, Envelope};
 use api::schema::{self, Definition, Fault};
 use api::{Errors, Kind, Object, Path};
 use bytes::Bytes;
@@ -11,11 +11,12 @@ use super::catalog::{Resource, catalog};
 use super::document;
 use super::failure::Failure;
 use super::negotiate;
+use super::protobuf::MEDIA_TYPE;
 use super::query::Query;
 use super::yaml;
 
-/// The media type of a body in protobuf, which only built-in kinds have.
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// What follows the kind that is not known, as clients know it.
+const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
 
 /// What to do about fields that a kind does not have, or that are there twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +48,54 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The body as a JSON value of that structure, and what is there twice in it; or why it cannot be read.
-pub(crate) fn value(root: &Definition, headers: &HeaderMap, body: &Bytes) -> Result<(Value, Vec<String>), Failure> {
-    let read = match encoding(root, headers)? {
-        Sent::Protobuf => {
-            let decoded = protobuf::decode(body).map_err(|why| {
-                let kind = root.short_name();
-                let text =
-                    format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", summary(body));
-                Failure::bad_request(text)
-            })?;
-            Ok((decoded.value, Vec::new()))
+/// A body that is no object.
+pub(crate) enum Unreadable {
+    /// It is not looked at, or not to its end.
+    Refused(Failure),
+    /// Not even its kind can be told.
+    Unrecognized(String),
+    /// It says that it is of this kind, and is not.
+    Object { api_version: String, kind: String, why: String },
+}
+
+impl Unreadable {
+    /// What is said where the body is an object to be written.
+    fn failure(self, root: &Definition, body: &[u8]) -> Failure {
+        let expected = root.short_name();
+        match self {
+            Self::Refused(failure) => failure,
+            Self::Unrecognized(why) => {
+                let summary = summary(body);
+                let what = format!("the object provided is unrecognized (must be of type {expected})");
+                Failure::bad_request(format!("{what}: {why} ({summary})"))
+            }
+            Self::Object { api_version, kind, why } => {
+                let version = api_version.rsplit('/').next().unwrap_or_default();
+                Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {expected}: {why}"))
+            }
         }
+    }
+}
+
+/// What is said where the body is something about the request.
+impl From<Unreadable> for Failure {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Refused(failure) => failure,
+            Unreadable::Unrecognized(why) | Unreadable::Object { why, .. } => Self::bad_request(why),
+        }
+    }
+}
+
+/// The body as a JSON value of that structure, and what is there twice in it; or why it cannot be read.
+pub(crate) fn value(
+    root: &Definition,
+    api_version: &str,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<(Value, Vec<String>), Unreadable> {
+    let read = match encoding(root, headers).map_err(Unreadable::Refused)? {
+        Sent::Protobuf => return from_protobuf(root.short_name(), api_version, body).map(|value| (value, Vec::new())),
         Sent::Json => match schema::parse(root, body) {
             Ok(parsed) => Ok((parsed.value, parsed.duplicates)),
             Err(error) => Err(document::read(body).err().unwrap_or_else(|| error.to_string())),
@@ -74,11 +111,23 @@ pub(crate) fn value(root: &Definition, headers: &HeaderMap, body: &Bytes) -> Res
         ),
         Err(why) => why,
     };
-    Err(Failure::bad_request(format!(
-        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
-        root.short_name(),
-        summary(body)
-    )))
+    Err(Unreadable::Unrecognized(format!("couldn't get version/kind; json parse error: {why}")))
+}
+
+/// What an envelope does not say of its object is as it is expected.
+fn from_protobuf(kind: &str, api_version: &str, body: &[u8]) -> Result<Value, Unreadable> {
+    let opened = Envelope::open(body).map_err(|why| Unreadable::Unrecognized(why.to_string()))?;
+    let envelope = opened.or(api_version, kind);
+    let (api_version, kind) = (envelope.api_version.clone(), envelope.kind.clone());
+    match envelope.decode() {
+        Ok(decoded) => Ok(decoded.value),
+        Err(protobuf::Error::TooLarge) => Err(Unreadable::Refused(Failure::too_large(protobuf::MOST_JSON))),
+        Err(protobuf::Error::Kind { .. }) => {
+            let why = no_such_kind(&api_version, &kind);
+            Err(Unreadable::Object { api_version, kind, why })
+        }
+        Err(why) => Err(Unreadable::Object { api_version, kind, why: why.to_string() }),
+    }
 }
 
 /// The beginning of a body, for a message: as text if it looks like JSON, else in hexadecimal.
@@ -104,9 +153,9 @@ fn encoding(root: &Definition, headers: &HeaderMap) -> Result<Sent, Failure> {
     match negotiate::content_type(headers) {
         "" | "application/json" => Ok(Sent::Json),
         "application/yaml" => Ok(Sent::Yaml),
-        PROTOBUF if !root.custom => Ok(Sent::Protobuf),
-        _ if root.custom => Err(Failure::unsupported_media_type(negotiate::ACCEPTED)),
-        _ => Err(Failure::unsupported_media_type(&format!("{}, {PROTOBUF}", negotiate::ACCEPTED))),
+        MEDIA_TYPE if !root.custom => Ok(Sent::Protobuf),
+        _ if root.custom => Err(Failure::unsupported_media_type("application/json, application/yaml")),
+        _ => Err(Failure::unsupported_media_type(&format!("application/json, application/yaml, {MEDIA_TYPE}"))),
     }
 }
 
@@ -118,7 +167,8 @@ pub(crate) fn object(
     strictness: Strictness,
 ) -> Result<Decoded, Failure> {
     let definition = definition(resource.kind)?;
-    let (value, duplicates) = value(definition, headers, body)?;
+    let (value, duplicates) = value(definition, &resource.api_version, headers, body)
+        .map_err(|unreadable| unreadable.failure(definition, body))?;
     let mut object = Object::from_value(value).unwrap_or_default();
     same_kind(resource, &mut object)?;
     let kind = resource.kind;
@@ -131,30 +181,35 @@ pub(crate) fn object(
 
 /// Refuses an object that says it is of another kind; one that does not say is taken for what is expected.
 fn same_kind(resource: &Resource, object: &mut Object) -> Result<(), Failure> {
-    let (version, kind) = (object.api_version(), object.kind());
-    if !kind.is_empty() && kind != resource.kind.kind {
-        let short = version.rsplit('/').next().unwrap_or_default();
-        let expected = resource.kind.kind;
-        let known = catalog().versions().iter().flat_map(|version| &version.resources);
-        let why = if known.into_iter().any(|one| one.kind.kind == kind && one.api_version == version) {
+    let version = Some(object.api_version()).filter(|version| !version.is_empty()).unwrap_or(&resource.api_version);
+    let kind = Some(object.kind()).filter(|kind| !kind.is_empty()).unwrap_or(resource.kind.kind);
+    if kind == resource.kind.kind && version == resource.api_version {
+        object.set(&["apiVersion"], json!(resource.api_version));
+        object.set(&["kind"], json!(resource.kind.kind));
+        return Ok(());
+    }
+    let (short, expected) = (version.rsplit('/').next().unwrap_or_default(), resource.kind.kind);
+    let mut served = catalog().versions().iter().flat_map(|version| &version.resources);
+    let known = served.any(|one| one.kind.kind == kind && one.api_version == version) || protobuf::knows(version, kind);
+    let why = match known {
+        true if kind == expected => {
+            return Err(Failure::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({})",
+                resource.api_version
+            )));
+        }
+        true => {
             let package = resource.kind.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
             format!("converting ({short}.{kind}) to ({package}.{expected}): unknown conversion")
-        } else {
-            format!("no kind {kind:?} is registered for version {version:?}")
-        };
-        return Err(Failure::bad_request(format!(
-            "{kind} in version {short:?} cannot be handled as a {expected}: {why}"
-        )));
-    }
-    if !version.is_empty() && version != resource.api_version {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({})",
-            resource.api_version
-        )));
-    }
-    object.set(&["apiVersion"], json!(resource.api_version));
-    object.set(&["kind"], json!(resource.kind.kind));
-    Ok(())
+        }
+        false => no_such_kind(version, kind),
+    };
+    Err(Failure::bad_request(format!("{kind} in version {short:?} cannot be handled as a {expected}: {why}")))
+}
+
+/// What is said of a kind that is not known where it stands.
+pub(crate) fn no_such_kind(api_version: &str, kind: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} {SCHEME}")
 }
 
 /// Brings an object into the form of its kind: unknown fields go, and are told. An error is a text for the client.

@@ -22,6 +22,9 @@ use crate::registry;
 /// How many deletes of a collection are under way at a time: enough for the store to write them together.
 const AT_A_TIME: usize = 64;
 
+/// The version that options are in if they do not say.
+const OPTIONS_VERSION: &str = "meta.k8s.io/v1";
+
 /// Keeps a deleted object until dependents that block it are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
@@ -63,17 +66,16 @@ impl DeleteOptions {
         } else {
             let options = schema::definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
                 .ok_or_else(|| Failure::internal("there is no schema of DeleteOptions"))?;
-            let (value, _) = decode::value(options, headers, body)?;
+            let (value, _) = decode::value(options, OPTIONS_VERSION, headers, body)?;
             let mut given = Object::from_value(value).unwrap_or_default();
             if !matches!(given.kind(), "" | "DeleteOptions") {
-                return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
+                let version = Some(given.api_version()).filter(|version| !version.is_empty());
+                let why = decode::no_such_kind(version.unwrap_or(OPTIONS_VERSION), given.kind());
+                return Err(Failure::bad_request(why));
             }
             // A precondition or a dry run that cannot be read must not be taken for none.
-            decode::checked(options, &mut given, Vec::new(), decode::Strictness::Ignore).map_err(|why| {
-                Failure::bad_request(format!(
-                    "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {why}"
-                ))
-            })?;
+            decode::checked(options, &mut given, Vec::new(), decode::Strictness::Ignore)
+                .map_err(Failure::bad_request)?;
             let also = is_dry_run(query.all("dryRun"))?;
             let tried = given.at(&["dryRun"]).and_then(Value::as_array).into_iter().flatten();
             let dry_run = is_dry_run(tried.filter_map(Value::as_str))? || also;

@@ -5,6 +5,7 @@ use api::kind::Subresource;
 use serde_json::{Value, json};
 
 use super::catalog::{Catalog, Version};
+use super::negotiate::Encoding;
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
@@ -13,12 +14,8 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
 }
 
 /// The media type of aggregated discovery in that version.
-pub(crate) fn aggregated_media_type(version: &str) -> &'static str {
-    if version == "v2" {
-        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    } else {
-        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-    }
+pub(crate) fn aggregated_media_type(version: &str, encoding: Encoding) -> String {
+    format!("{};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList", encoding.media_type())
 }
 
 /// `/api`
@@ -115,11 +112,7 @@ pub(crate) fn aggregated(catalog: &Catalog, api_version: &str, core: bool) -> Va
                     json!({"version": version.name, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if core {
-                json!({"creationTimestamp": null})
-            } else {
-                json!({"name": name, "creationTimestamp": null})
-            };
+            let metadata = if core { json!({}) } else { json!({"name": name}) };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();

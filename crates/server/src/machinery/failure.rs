@@ -185,6 +185,12 @@ impl Failure {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// The same, as clients know it where they ask for something that nothing there is written in.
+    pub(crate) fn no_representation(given: &str) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {given}");
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");

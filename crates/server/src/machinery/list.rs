@@ -19,7 +19,8 @@ use super::catalog::Resource;
 use super::document;
 use super::facts::Facts;
 use super::failure::Failure;
-use super::negotiate::{Form, Wanted};
+use super::negotiate::{Encoding, Form, Wanted};
+use super::protobuf_list;
 use super::query::Query;
 use super::reply::{Content, Reply};
 use super::select::Selection;
@@ -29,7 +30,7 @@ use crate::front::Broken;
 /// How long a read waits for a revision that this server has not seen yet.
 pub(crate) const FRESH_LIMIT: Duration = Duration::from_secs(3);
 /// How much of a long list is made at a time, so that a slow client does not hold all of it twice.
-const PIECE_BYTES: usize = 256 * 1024;
+pub(crate) const PIECE_BYTES: usize = 256 * 1024;
 /// How many entries are looked at in one go while a page is filled through selectors.
 const SCAN_ENTRIES: usize = 10_000;
 
@@ -305,7 +306,7 @@ pub(crate) fn show_one(
 }
 
 /// The list of what was found, in the form that the client wants.
-pub(crate) fn show_all(
+pub(crate) async fn show_all(
     resource: &'static Resource,
     found: Found,
     wanted: Wanted,
@@ -317,6 +318,9 @@ pub(crate) fn show_all(
     }
     if let Some(remaining) = found.remaining {
         metadata["remainingItemCount"] = json!(remaining);
+    }
+    if wanted.encoding == Encoding::Protobuf {
+        return protobuf_list::show(resource, wanted.form, found.entries, &metadata).await;
     }
     let mut listing = Listing {
         resource,
@@ -331,7 +335,7 @@ pub(crate) fn show_all(
     if listing.finished {
         return Reply::json(StatusCode::OK, first).encoded(wanted.encoding);
     }
-    if wanted.encoding == super::negotiate::Encoding::Yaml {
+    if wanted.encoding == Encoding::Yaml {
         let mut whole = BytesMut::from(first.as_ref());
         while !listing.finished {
             whole.put_slice(&listing.piece()?);
@@ -395,13 +399,18 @@ impl Listing {
     }
 }
 
-/// Appends a list up to its first item.
-fn put_head(resource: &Resource, form: Form, metadata: &Value, out: &mut BytesMut) {
-    let (kind, api_version) = match form {
+/// The kind of a list, and its `apiVersion`.
+pub(crate) fn list_kind(resource: &Resource, form: Form) -> (String, String) {
+    match form {
         Form::Object => (format!("{}List", resource.kind.kind), resource.api_version.clone()),
         Form::Table(version) => ("Table".to_owned(), format!("meta.k8s.io/{version}")),
         Form::Partial(version) => ("PartialObjectMetadataList".to_owned(), format!("meta.k8s.io/{version}")),
-    };
+    }
+}
+
+/// Appends a list up to its first item.
+fn put_head(resource: &Resource, form: Form, metadata: &Value, out: &mut BytesMut) {
+    let (kind, api_version) = list_kind(resource, form);
     out.put_slice(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":").as_bytes());
     show::put_value(out, metadata);
     match form {

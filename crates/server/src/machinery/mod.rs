@@ -21,6 +21,8 @@ mod openapi;
 mod options;
 mod patch;
 mod path;
+mod protobuf;
+mod protobuf_list;
 mod query;
 mod reply;
 mod select;
@@ -114,7 +116,10 @@ impl Machinery {
                 Err(_) => Err(Failure::timeout("request did not complete within the allotted timeout")),
             }
         };
-        let reply = done.await.unwrap_or_else(Reply::from);
+        let reply = match done.await {
+            Ok(reply) => reply,
+            Err(failure) => Reply::refusal(failure, &request.headers),
+        };
         let labels =
             metrics::Labels { verb: verb.to_owned(), resource: label(&path).to_owned(), code: reply.status.as_u16() };
         self.metrics.count(&labels, started.elapsed());
@@ -142,7 +147,7 @@ impl Machinery {
                     .ok_or_else(Failure::no_such_resource)?;
                 let mut reply = match self.resource(request, resource, target, query, shutdown).await {
                     Ok(reply) => reply,
-                    Err(failure) => failure.into(),
+                    Err(failure) => Reply::refusal(failure, &request.headers),
                 };
                 if !resource.kind.deprecation.is_empty() {
                     reply = reply.warned(&[resource.kind.deprecation.to_owned()]);
@@ -152,10 +157,13 @@ impl Machinery {
             Path::CoreVersions | Path::Groups => {
                 get()?;
                 let core = *path == Path::CoreVersions;
-                if let Some(version) = negotiate::aggregated_discovery(&request.headers) {
-                    let mut reply = Reply::value(StatusCode::OK, &discovery::aggregated(catalog(), version, core));
-                    let media = HeaderValue::from_static(discovery::aggregated_media_type(version));
-                    reply.headers.insert(header::CONTENT_TYPE, media);
+                if let Some((version, encoding)) = negotiate::aggregated_discovery(&request.headers) {
+                    let all = discovery::aggregated(catalog(), version, core);
+                    let mut reply = Reply::value(StatusCode::OK, &all).encoded(encoding)?;
+                    let media = discovery::aggregated_media_type(version, encoding);
+                    reply
+                        .headers
+                        .insert(header::CONTENT_TYPE, HeaderValue::try_from(media).map_err(Failure::internal)?);
                     reply.headers.insert(header::VARY, HeaderValue::from_static("Accept"));
                     return Ok(reply);
                 }
@@ -164,17 +172,18 @@ impl Machinery {
                 } else {
                     discovery::groups(catalog())
                 };
-                Ok(Reply::value(StatusCode::OK, &plain))
+                Reply::value(StatusCode::OK, &plain).encoded(negotiate::plain(&request.headers)?)
             }
             Path::Group(name) => {
                 get()?;
                 let group = discovery::group(catalog(), name).ok_or_else(Failure::no_such_resource)?;
-                Ok(Reply::value(StatusCode::OK, &group))
+                Reply::value(StatusCode::OK, &group).encoded(negotiate::plain(&request.headers)?)
             }
             Path::Version { group, version } => {
                 get()?;
                 let version = catalog().version(group, version).ok_or_else(Failure::no_such_resource)?;
-                Ok(Reply::value(StatusCode::OK, &discovery::resources(version)))
+                Reply::value(StatusCode::OK, &discovery::resources(version))
+                    .encoded(negotiate::plain(&request.headers)?)
             }
             Path::Other => {
                 get()?;
@@ -243,7 +252,7 @@ impl Machinery {
         if kind.is_namespaced() && target.namespace.is_empty() && !target.name.is_empty() {
             return Err(Failure::no_such_resource());
         }
-        let wanted = negotiate::wanted(&request.headers)?;
+        let wanted = negotiate::wanted(&request.headers, kind.is_built_in())?;
         let include = Include::read(wanted.form, query.get("includeObject"))?;
         let Request { headers, body, .. } = request;
         let (store, name) = (&self.store, target.name.as_str());
@@ -257,7 +266,7 @@ impl Machinery {
             (&Method::GET | &Method::HEAD, true) => {
                 let selection = Selection::read(resource, target, query)?;
                 let found = list::find(store, resource, &selection, query).await?;
-                list::show_all(resource, found, wanted, include)
+                list::show_all(resource, found, wanted, include).await
             }
             (&Method::GET | &Method::HEAD, false) if part != Some(Subresource::Finalize) => {
                 let key = resource.key(&target.namespace, name);
@@ -297,7 +306,7 @@ impl Machinery {
                 let selection = Selection::read(resource, target, query)?;
                 let mut found = list::find(store, resource, &selection, query).await?;
                 found.entries = delete::delete_all(store, resource, found.entries, &options).await?;
-                list::show_all(resource, found, wanted, include)
+                list::show_all(resource, found, wanted, include).await
             }
             _ => Err(Failure::method_not_allowed()),
         }

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::negotiate::Encoding;
-use super::{show, yaml};
+use super::negotiate::{self, Encoding};
+use super::{protobuf, show, yaml};
 use crate::front::Broken;
 
 /// How many characters all warnings of an answer may have before each of them is cut; what is over it then is left out.
@@ -79,14 +79,23 @@ impl Reply {
         self
     }
 
-    /// The same reply in the encoding that the client wants. Only whole contents are changed: a stream is JSON.
+    /// The same reply in the encoding that the client wants. Only whole contents are changed: a stream is made as it is to be.
     pub(crate) fn encoded(mut self, encoding: Encoding) -> Result<Self, Failure> {
-        if let (Encoding::Yaml, Content::Whole(bytes)) = (encoding, &self.content) {
-            let text = yaml::from_json(bytes).map_err(Failure::internal)?;
-            self.content = Content::Whole(text.into());
-            self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
-        }
+        let Content::Whole(bytes) = &self.content else { return Ok(self) };
+        let bytes = match encoding {
+            Encoding::Json => return Ok(self),
+            Encoding::Yaml => yaml::from_json(bytes).map_err(Failure::internal)?.into(),
+            Encoding::Protobuf => protobuf::object(bytes)?.into(),
+        };
+        self.content = Content::Whole(bytes);
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
         Ok(self)
+    }
+
+    /// What went wrong, as the client wants to read it; as JSON if it wants nothing there is.
+    pub(crate) fn refusal(failure: Failure, headers: &HeaderMap) -> Self {
+        let encoding = negotiate::plain(headers).unwrap_or(Encoding::Json);
+        Self::from(failure).encoded(encoding).unwrap_or_else(Self::from)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Watching: events from a revision on, as lines of JSON that go out while they happen.
+//! Watching: events from a revision on, as lines of JSON or frames of protobuf that go out while they happen.
 //!
 //! The stream is polled by the connection, so a client that does not read stops it; what then waits for it is bounded by
 //! the store, which cuts off a watcher that falls too far behind.
@@ -11,6 +11,7 @@ use api::{Errors, Path};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::json;
 use store::{Ended, Entry, Event, Range, RangeError, Revision, Store, Watch, What};
 use tokio::time::Instant;
@@ -19,7 +20,8 @@ use super::Watching;
 use super::catalog::Resource;
 use super::failure::Failure;
 use super::list::{fresh, parse_revision};
-use super::negotiate::{Form, Wanted};
+use super::negotiate::{self, Encoding, Form, Wanted};
+use super::protobuf;
 use super::query::Query;
 use super::reply::{Content, Reply};
 use super::select::Selection;
@@ -49,6 +51,7 @@ pub(crate) async fn start(
     shutdown: Shutdown,
     watching: Watching,
 ) -> Result<Reply, Failure> {
+    let encoding = negotiate::streamed(wanted)?;
     check(query)?;
     let lasts = match query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok()) {
         None | Some(0) => SHORTEST_DEFAULT + spread(SHORTEST_DEFAULT),
@@ -96,6 +99,7 @@ pub(crate) async fn start(
         resource,
         selection,
         form: wanted.form,
+        encoding,
         include,
         headed: false,
         watch,
@@ -116,7 +120,8 @@ pub(crate) async fn start(
         let piece = stream.piece().await?;
         Some((Ok(piece), (!stream.is_over()).then_some(stream)))
     });
-    Ok(Reply::new(StatusCode::OK, "application/json", Content::Live(Box::pin(pieces))))
+    let media = if encoding == Encoding::Protobuf { protobuf::WATCH_MEDIA_TYPE } else { encoding.media_type() };
+    Ok(Reply::new(StatusCode::OK, media, Content::Live(Box::pin(pieces))))
 }
 
 /// Reads the `resourceVersion` of a watch. Clients know its fault without a reason.
@@ -177,6 +182,7 @@ struct Streaming {
     resource: &'static Resource,
     selection: Selection,
     form: Form,
+    encoding: Encoding,
     include: Include,
     /// Whether the columns of a table were sent: only the first event has them.
     headed: bool,
@@ -223,7 +229,7 @@ impl Streaming {
             return Some(out.freeze());
         }
         if let Some(failure) = self.lost.take() {
-            put_error(&failure, &mut out);
+            self.put_error(&failure, &mut out);
             return Some(out.freeze());
         }
         while out.is_empty() {
@@ -251,7 +257,7 @@ impl Streaming {
                 Err(Ended::Lagged | Ended::Compacted) => {
                     self.watch = None;
                     let text = format!("too old resource version: {} (the watch fell too far behind)", self.told);
-                    put_error(&Failure::expired(text), out);
+                    self.put_error(&Failure::expired(text), out);
                 }
             },
             () = tokio::time::sleep_until(self.next_bookmark.min(self.end)) => {
@@ -309,20 +315,37 @@ impl Streaming {
 
     fn put_object(&mut self, what: &str, value: &Bytes, out: &mut BytesMut) {
         let start = out.len();
-        out.put_slice(b"{\"type\":\"");
-        out.put_slice(what.as_bytes());
-        out.put_slice(b"\",\"object\":");
+        let object = self.begin_event(what, out);
         let put = match self.form {
             Form::Object => show::json(self.resource, value).map(|bytes| out.put_slice(&bytes)),
             Form::Partial(version) => show::put_partial(value, version, out),
             Form::Table(version) => self.put_table(value, version, out),
         };
+        let put = put.and_then(|()| self.end_event(what, object, out));
         if let Err(failure) = put {
             out.truncate(start);
-            put_error(&failure, out);
-            return;
+            self.put_error(&failure, out);
+        }
+    }
+
+    /// Begins an event, whose object is to be appended as JSON; where that begins.
+    fn begin_event(&self, what: &str, out: &mut BytesMut) -> usize {
+        if self.encoding != Encoding::Protobuf {
+            out.put_slice(b"{\"type\":\"");
+            out.put_slice(what.as_bytes());
+            out.put_slice(b"\",\"object\":");
+        }
+        out.len()
+    }
+
+    /// Ends an event, whose object begins there.
+    fn end_event(&self, what: &str, object: usize, out: &mut BytesMut) -> Result<(), Failure> {
+        if self.encoding == Encoding::Protobuf {
+            let json = out.split_off(object);
+            return protobuf::put_event(what, &json, out);
         }
         out.put_slice(b"}\n");
+        Ok(())
     }
 
     fn put_table(&mut self, value: &Bytes, version: &str, out: &mut BytesMut) -> Result<(), Failure> {
@@ -347,7 +370,7 @@ impl Streaming {
 
     fn put_bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
         self.told = revision;
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
@@ -371,15 +394,22 @@ impl Streaming {
                 })
             }
         };
-        show::put_value(out, &json!({"type": "BOOKMARK", "object": object}));
-        out.put_u8(b'\n');
+        self.put_told("BOOKMARK", &object, out);
     }
-}
 
-fn put_error(failure: &Failure, out: &mut BytesMut) {
-    out.put_slice(b"{\"type\":\"ERROR\",\"object\":");
-    show::put_value(out, &failure.status());
-    out.put_slice(b"}\n");
+    fn put_error(&self, failure: &Failure, out: &mut BytesMut) {
+        self.put_told("ERROR", &failure.status(), out);
+    }
+
+    /// Appends an event about something that is not in the store.
+    fn put_told(&self, what: &str, told: &impl Serialize, out: &mut BytesMut) {
+        let object = self.begin_event(what, out);
+        show::put_value(out, told);
+        // Nothing but what has protobuf is watched in it.
+        if let Err(failure) = self.end_event(what, object, out) {
+            tracing::error!("a watch was not told of {what}: {failure}");
+        }
+    }
 }
 
 /// An object that was read at one revision, as of another.

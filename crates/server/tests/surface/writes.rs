@@ -149,7 +149,7 @@ async fn a_body_that_is_not_what_it_should_be_is_refused_with_a_reason() {
         ("{", 400, "unexpected end of JSON input"),
         ("[]", 400, "json"),
         ("{\"kind\":\"Secret\",\"apiVersion\":\"v1\"}", 400, "cannot be handled as a ConfigMap"),
-        ("{\"apiVersion\":\"v2\"}", 400, "does not match the expected API version"),
+        ("{\"apiVersion\":\"v2\"}", 400, "no kind \"ConfigMap\" is registered for version \"v2\""),
         ("{\"data\":\"text\"}", 400, "cannot unmarshal string"),
         ("{\"metadata\":{\"name\":\"No\"}}", 422, "RFC 1123"),
     ] {
