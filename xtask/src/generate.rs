@@ -73,7 +73,11 @@ fn made(what: What) -> Result<String> {
     std::fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
     let binary = folder.join(name);
     let module = process::repo_root().join("xtask/generate").join(name);
-    go::build(&go, &go::Program { module: &module, package: ".", flags: &[], variables: &[] }, &binary)?;
+    go::build(
+        &go,
+        &go::Program { verb: &["build"], module: &module, package: ".", flags: &[], variables: &[] },
+        &binary,
+    )?;
     process::output(&mut Command::new(&binary))
 }
 

@@ -14,11 +14,13 @@ pub(crate) const VERSION: &str = "1.26";
 
 /// One program to build.
 pub(crate) struct Program<'a> {
+    /// What `go` is told to do: `build`, or `test -c` for the tests of a package.
+    pub(crate) verb: &'a [&'a str],
     /// Where the go.mod is that names the versions.
     pub(crate) module: &'a Path,
-    /// The package of its `main`, as `go build` takes it.
+    /// The package of its `main`, as `go build` takes it, or of its tests.
     pub(crate) package: &'a str,
-    /// Flags of `go build` besides those that every build here has.
+    /// Flags besides those that every build here has.
     pub(crate) flags: &'a [String],
     /// Variables that the build needs.
     pub(crate) variables: &'a [(&'a str, &'a str)],
@@ -35,7 +37,7 @@ pub(crate) fn peer(go: &Path, name: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(&folder).with_context(|| format!("could not create {}", folder.display()))?;
     let binary = folder.join(name);
     let module = process::repo_root().join("xtask/peers").join(name);
-    build(go, &Program { module: &module, package: ".", flags: &[], variables: &[] }, &binary)?;
+    build(go, &Program { verb: &["build"], module: &module, package: ".", flags: &[], variables: &[] }, &binary)?;
     Ok(binary)
 }
 
@@ -44,6 +46,6 @@ pub(crate) fn build(go: &Path, program: &Program<'_>, output: &Path) -> Result<(
     let mut build = Command::new(go);
     build.current_dir(program.module).envs(program.variables.iter().copied());
     // Asking git for the commit fails in a checkout that belongs to another user, and the answer is not used.
-    build.args(["build", "-buildvcs=false"]).args(program.flags).arg("-o").arg(output).arg(program.package);
+    build.args(program.verb).arg("-buildvcs=false").args(program.flags).arg("-o").arg(output).arg(program.package);
     process::run(&mut build)
 }

@@ -107,6 +107,7 @@ impl Parts {
         let started = Instant::now();
         let module = modules.join(recipe.module);
         let program = go::Program {
+            verb: recipe.verb,
             module: &module,
             package: &recipe.package,
             flags: &recipe.flags,

@@ -30,13 +30,18 @@ pub(crate) enum Part {
     KubeApiserver,
     /// The controllers of Kubernetes
     KubeControllerManager,
+    /// The end-to-end tests of Kubernetes
+    #[value(name = "e2e.test")]
+    EndToEndTests,
 }
 
 /// How a part is built.
 pub(super) struct Recipe {
+    /// What `go` is told to do.
+    pub(super) verb: &'static [&'static str],
     /// The folder below `xtask/parts` whose go.mod names the versions.
     pub(super) module: &'static str,
-    /// The package of its `main`.
+    /// The package of its `main` or of its tests.
     pub(super) package: String,
     pub(super) flags: Vec<String>,
     pub(super) variables: &'static [(&'static str, &'static str)],
@@ -44,7 +49,8 @@ pub(super) struct Recipe {
 
 impl Part {
     /// Every part, the quickest build first.
-    pub(crate) const ALL: [Self; 4] = [Self::Etcd, Self::Kubectl, Self::KubeApiserver, Self::KubeControllerManager];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Etcd, Self::Kubectl, Self::KubeApiserver, Self::KubeControllerManager, Self::EndToEndTests];
 
     /// The name of the program.
     pub(crate) fn name(self) -> &'static str {
@@ -53,6 +59,7 @@ impl Part {
             Self::Kubectl => "kubectl",
             Self::KubeApiserver => "kube-apiserver",
             Self::KubeControllerManager => "kube-controller-manager",
+            Self::EndToEndTests => "e2e.test",
         }
     }
 
@@ -60,7 +67,7 @@ impl Part {
     pub(crate) fn version(self) -> &'static str {
         match self {
             Self::Etcd => "3.7.3",
-            Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager => "1.36.3",
+            Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager | Self::EndToEndTests => "1.36.3",
         }
     }
 
@@ -68,14 +75,24 @@ impl Part {
         let trimmed = "-trimpath".to_owned();
         match self {
             Self::Etcd => Recipe {
+                verb: &["build"],
                 module: "etcd",
                 package: "go.etcd.io/etcd/server/v3".to_owned(),
                 flags: vec![trimmed, STRIPPED.to_owned()],
                 variables: VARIABLES,
             },
             Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager => Recipe {
+                verb: &["build"],
                 module: "kubernetes",
                 package: format!("k8s.io/kubernetes/cmd/{}", self.name()),
+                flags: vec![trimmed, format!("{STRIPPED}{}", stamps(self.version()))],
+                variables: VARIABLES,
+            },
+            // A module of its own: one that had its dependencies too would have the others built again.
+            Self::EndToEndTests => Recipe {
+                verb: &["test", "-c", "-vet=off"],
+                module: "kubernetes-e2e",
+                package: "k8s.io/kubernetes/test/e2e".to_owned(),
                 flags: vec![trimmed, format!("{STRIPPED}{}", stamps(self.version()))],
                 variables: VARIABLES,
             },
@@ -86,7 +103,7 @@ impl Part {
 impl Recipe {
     /// Everything that decides what a build produces, as text: equal inputs, equal part. `modules` is `xtask/parts`.
     pub(super) fn inputs(&self, modules: &Path) -> Result<String> {
-        let mut inputs = format!("{:?} go build {:?} {}\n", self.variables, self.flags, self.package);
+        let mut inputs = format!("{:?} go {} {:?} {}\n", self.variables, self.verb.join(" "), self.flags, self.package);
         for lock in LOCKS {
             let path = modules.join(self.module).join(lock);
             let text = fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
@@ -116,7 +133,9 @@ mod tests {
             let recipe = part.recipe();
             let module =
                 fs::read_to_string(repo_root().join("xtask/parts").join(recipe.module).join("go.mod")).unwrap();
-            let required = recipe.package.split_once("/cmd/").map_or(recipe.package.as_str(), |(module, _)| module);
+            let package = recipe.package.as_str();
+            let inside = ["/cmd/", "/test/"].into_iter().find_map(|folder| package.split_once(folder));
+            let required = inside.map_or(package, |(module, _)| module);
             let line = format!("\t{required} v{} // indirect\n", part.version());
             assert!(module.contains(&line), "{} is not in {}/go.mod", line.trim(), recipe.module);
             assert!(module.contains(&format!("{}\n", recipe.package)), "{} is no tool there", recipe.package);
@@ -125,12 +144,15 @@ mod tests {
 
     #[test]
     fn every_staging_module_is_of_the_same_release() {
-        let module = fs::read_to_string(repo_root().join("xtask/parts/kubernetes/go.mod")).unwrap();
         let minor = Part::KubeApiserver.version().strip_prefix("1.").unwrap();
-        let replaced: Vec<_> = module.lines().filter_map(|line| line.trim().split_once(" => ")).collect();
-        assert!(replaced.len() > 20, "{replaced:?}");
-        for (name, by) in replaced {
-            assert_eq!(by, format!("{name} v0.{minor}"));
+        for part in [Part::KubeApiserver, Part::EndToEndTests] {
+            let folder = repo_root().join("xtask/parts").join(part.recipe().module);
+            let module = fs::read_to_string(folder.join("go.mod")).unwrap();
+            let replaced: Vec<_> = module.lines().filter_map(|line| line.trim().split_once(" => ")).collect();
+            assert!(replaced.len() > 20, "{replaced:?}");
+            for (name, by) in replaced {
+                assert_eq!(by, format!("{name} v0.{minor}"));
+            }
         }
     }
 

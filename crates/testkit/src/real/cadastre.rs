@@ -68,6 +68,11 @@ impl Cadastre {
         self.data.join("kubeconfig")
     }
 
+    /// The certificates to trust, as PEM.
+    pub fn ca(&self) -> PathBuf {
+        self.data.join("pki/ca.crt")
+    }
+
     /// The bearer token that it wrote for tools that cannot present a certificate.
     pub fn token(&self) -> Result<String, Error> {
         let path = self.data.join("admin-token");

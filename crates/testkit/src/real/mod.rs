@@ -1,4 +1,4 @@
-//! Launchers for the real parts: etcd, kube-apiserver, kubectl, and the `cadastre` program itself, as processes.
+//! Launchers for the real parts: etcd, kube-apiserver, kube-controller-manager, kubectl, and the `cadastre` program itself, as processes.
 //!
 //! Everything listens on loopback, on ports that were free, and keeps its data and its log in a folder that it is
 //! given. A part that is dropped is killed and waited for. Starting waits until the part serves, and fails with the end
@@ -11,6 +11,7 @@ mod error;
 mod etcd;
 mod http;
 mod kube_apiserver;
+mod kube_controller_manager;
 mod kubectl;
 mod ports;
 mod process;
@@ -22,5 +23,6 @@ pub use certificates::ClientFiles;
 pub use error::Error;
 pub use etcd::{Etcd, EtcdCluster};
 pub use kube_apiserver::KubeApiserver;
+pub use kube_controller_manager::KubeControllerManager;
 pub use kubectl::{Kubectl, Said};
 pub use ports::free_ports;
