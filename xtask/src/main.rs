@@ -74,11 +74,11 @@ enum Task {
     Generate(generate::Options),
     /// Build the real components that suites and benchmarks run, and keep them
     ///
-    /// Builds etcd and Kubernetes' kubectl, kube-apiserver and kube-controller-manager from their released modules,
+    /// Builds etcd and Kubernetes' kubectl, kube-apiserver, kube-controller-manager and e2e.test from their released modules,
     /// unchanged, and prints where each is: `parts/NAME-VERSION/NAME` in the cache, which is `$CADASTRE_CACHE` or else
     /// ~/.cache/cadastre. What is there already is not built again, unless the versions in xtask/parts or the flags in
     /// xtask/src/parts changed. Tasks that need parts build them by themselves; this one builds them ahead. Needs Go
-    /// 1.26 and the module proxy; the first build takes five to ten minutes on two cores.
+    /// 1.26 and the module proxy; the first build takes about ten minutes on two cores.
     #[command(after_help = "Examples:\n  cargo xtask parts\n  cargo xtask parts kubectl etcd\n  \
                             cargo xtask parts --check")]
     Parts(parts::Options),
@@ -86,13 +86,15 @@ enum Task {
     ///
     /// Builds the server in release and the parts that are not in the cache, starts everything on loopback, prints a line
     /// for each case and a table at the end, and fails if a case did. The suite `server` drives kubectl and compares all it
-    /// says of ours with what it says of the control, the real kube-apiserver. `patch`, `protobuf` and `apply` hold random input
+    /// says of ours with what it says of the control, the real kube-apiserver. `fidelity` stands for `upstream`, Kubernetes' own
+    /// end-to-end tests, and `kcm`, its controllers at work. `patch`, `protobuf` and `apply` hold random input
     /// against the control's own code. `crash`, `disk-full` and `etcd-leader` put the server under load while something
     /// fails, and count what was lost: nothing may be. Data, logs and transcripts stay in target/e2e/SUITE/SERVER. Needs Go
     /// 1.26 for the parts, as `cargo xtask parts` does; `crash` on the embedded store needs nothing, and `disk-full` needs
     /// root, for a small disk of its own.
     #[command(
         after_help = "Examples:\n  cargo xtask e2e\n  cargo xtask e2e --quick\n  cargo xtask e2e server --on control\n  \
+                            cargo xtask e2e fidelity\n  cargo xtask e2e upstream --on embedded --only Watchers\n  \
                             cargo xtask e2e server --on embedded --only 'json patch'\n  \
                             cargo xtask e2e crash --on embedded --rounds 1000 --seed 7"
     )]

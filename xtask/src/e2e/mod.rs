@@ -7,6 +7,7 @@
 mod cargo_tests;
 mod client;
 mod crash;
+mod fidelity;
 mod judged;
 mod kubectl;
 mod managers;
@@ -20,6 +21,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
+use self::fidelity::{kcm, upstream};
 use self::judged::Comparison;
 use self::report::{Outcome, Report};
 use self::servers::Servers;
@@ -36,7 +38,7 @@ pub(crate) struct Options {
     /// Run on this server only; may be repeated
     #[arg(long, value_name = "SERVER")]
     on: Vec<Place>,
-    /// Of the suite `server`, run only the cases whose names contain this
+    /// Of the suites `server` and `upstream`, run only the cases whose names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// How often the faults strike, instead of as often as the suite finds right
@@ -45,6 +47,9 @@ pub(crate) struct Options {
     /// Begin the random choices of writers and faults with this number, instead of another one each time
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Write what came of the suite `upstream` to docs/reference/compatibility.md
+    #[arg(long, conflicts_with_all = ["quick", "on", "only"])]
+    write_docs: bool,
     /// Run this program instead of building it
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
@@ -71,6 +76,12 @@ enum Suite {
     DiskFull,
     /// The same, with the leader of three etcds killed again and again
     EtcdLeader,
+    /// Kubernetes' own end-to-end tests: those that need nothing but the API
+    Upstream,
+    /// The real controllers, at work
+    Kcm,
+    /// All suites of somebody else's clients: upstream, kcm
+    Fidelity,
 }
 
 /// What a suite runs against.
@@ -80,12 +91,14 @@ pub(crate) enum Place {
     Embedded,
     /// Cadastre on etcd
     Etcd,
+    /// Two Cadastres on one etcd, of which one is asked
+    Replicas,
     /// The real kube-apiserver on etcd
     Control,
 }
 
 impl Suite {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Server,
         Self::Store,
         Self::Patch,
@@ -95,7 +108,14 @@ impl Suite {
         Self::Crash,
         Self::DiskFull,
         Self::EtcdLeader,
+        Self::Upstream,
+        Self::Kcm,
     ];
+
+    /// The suites that it stands for: itself, but for the name of several.
+    fn members(self) -> Vec<Self> {
+        if self == Self::Fidelity { fidelity::SUITES.to_vec() } else { vec![self] }
+    }
 
     /// Where it makes sense; a quick run leaves out what says little more.
     fn places(self, quick: bool) -> &'static [Place] {
@@ -106,6 +126,8 @@ impl Suite {
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
+            (Self::Upstream | Self::Kcm | Self::Fidelity, false) => &[Place::Control, Place::Embedded, Place::Replicas],
+            (Self::Upstream | Self::Kcm | Self::Fidelity, true) => &[Place::Embedded, Place::Replicas],
         }
     }
 
@@ -123,6 +145,7 @@ impl Place {
         match self {
             Self::Embedded => "embedded",
             Self::Etcd => "etcd",
+            Self::Replicas => "replicas",
             Self::Control => "control",
         }
     }
@@ -131,7 +154,8 @@ impl Place {
 /// Runs the suites, prints a line for each case and a table at the end; an error if any case failed.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let suites = if options.suites.is_empty() { &Suite::ALL } else { options.suites.as_slice() };
-    let plan: Vec<_> = suites.iter().map(|suite| (*suite, suite.asked(options))).collect();
+    let suites = suites.iter().flat_map(|suite| suite.members());
+    let plan: Vec<_> = suites.map(|suite| (suite, suite.asked(options))).collect();
     if plan.iter().all(|(_, places)| places.is_empty()) {
         bail!("none of these suites runs there; see cargo xtask e2e --help");
     }
@@ -152,6 +176,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),
+            Suite::Upstream => upstream::run(&servers, options, places, &mut report)?,
+            Suite::Kcm => each(kcm::SUITE, places, &mut report, |place, report| kcm::run(&servers, place, report)),
+            // Its members are in the plan instead of it.
+            Suite::Fidelity => {}
         }
     }
     print!("\n{}", report.table());

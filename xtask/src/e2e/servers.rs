@@ -24,9 +24,19 @@ pub(super) struct Servers {
     cadastre: Option<PathBuf>,
 }
 
+/// What servers are started with on top of the usual.
+#[derive(Clone, Copy)]
+pub(super) struct Flags<'a> {
+    /// Flags of ours.
+    pub(super) ours: &'a [&'a str],
+    /// Flags of kube-apiserver.
+    pub(super) control: &'a [&'a str],
+}
+
 /// A server that runs. Dropping it ends it, and the etcd below it after it.
 pub(super) struct Server {
     kind: Kind,
+    _replica: Option<Cadastre>,
     _etcd: Option<Etcd>,
 }
 
@@ -72,27 +82,43 @@ impl Servers {
         self.cadastre.as_deref().context("our own program was not asked for")
     }
 
-    /// Starts a server of that kind in that folder, with an etcd if it needs one.
+    /// Starts a server of that kind in that folder, with an etcd if it needs one; without what controllers do.
     pub(super) fn start(&self, place: Place, folder: &Path) -> Result<Server> {
+        self.start_with(place, folder, Flags { ours: &[Cadastre::BARE], control: &[] })
+    }
+
+    /// The same, with these flags.
+    pub(super) fn start_with(&self, place: Place, folder: &Path, flags: Flags<'_>) -> Result<Server> {
         let etcd = match place {
             Place::Embedded => None,
-            Place::Etcd | Place::Control => Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?),
-        };
-        let kind = match &etcd {
-            None => Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[Cadastre::BARE])?),
-            Some(etcd) if place == Place::Control => Kind::Control(self.control(etcd.url(), folder)?),
-            Some(etcd) => {
-                let servers = format!("--etcd-servers={}", etcd.url());
-                Kind::Ours(Cadastre::start(self.cadastre()?, &folder.join("data"), &[&servers, Cadastre::BARE])?)
+            Place::Etcd | Place::Replicas | Place::Control => {
+                Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?)
             }
         };
-        Ok(Server { kind, _etcd: etcd })
+        let shared = etcd.as_ref().map(|etcd| format!("--etcd-servers={}", etcd.url()));
+        let ours = |data: &str| -> Result<Cadastre> {
+            let flags: Vec<_> = flags.ours.iter().copied().chain(shared.as_deref()).collect();
+            Ok(Cadastre::start(self.cadastre()?, &folder.join(data), &flags)?)
+        };
+        let kind = match &etcd {
+            Some(etcd) if place == Place::Control => {
+                Kind::Control(self.control_with(etcd.url(), folder, flags.control)?)
+            }
+            _ => Kind::Ours(ours("data")?),
+        };
+        let replica = if place == Place::Replicas { Some(ours("replica")?) } else { None };
+        Ok(Server { kind, _replica: replica, _etcd: etcd })
     }
 
     /// Starts kube-apiserver on that etcd.
     pub(super) fn control(&self, etcd: &str, folder: &Path) -> Result<KubeApiserver> {
+        self.control_with(etcd, folder, &[])
+    }
+
+    fn control_with(&self, etcd: &str, folder: &Path, flags: &[&str]) -> Result<KubeApiserver> {
         let (server, kubectl) = (self.part(Part::KubeApiserver)?, self.part(Part::Kubectl)?);
-        Ok(KubeApiserver::start(&server, &kubectl, etcd, &folder.join("apiserver"), &CONTROL_FLAGS)?)
+        let flags: Vec<_> = CONTROL_FLAGS.iter().chain(flags).copied().collect();
+        Ok(KubeApiserver::start(&server, &kubectl, etcd, &folder.join("apiserver"), &flags)?)
     }
 
     /// How to reach that server, which was started in that folder.
@@ -110,11 +136,25 @@ impl Servers {
 
     /// A kubectl for that server.
     pub(super) fn kubectl(&self, server: &Server, folder: &Path) -> Result<Kubectl> {
-        let kubeconfig = match &server.kind {
+        Ok(Kubectl::new(&self.part(Part::Kubectl)?, &server.kubeconfig(), &folder.join("home")))
+    }
+}
+
+impl Server {
+    /// The kubeconfig of one who may do everything.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        match &self.kind {
             Kind::Ours(cadastre) => cadastre.kubeconfig(),
             Kind::Control(control) => control.kubeconfig().to_path_buf(),
-        };
-        Ok(Kubectl::new(&self.part(Part::Kubectl)?, &kubeconfig, &folder.join("home")))
+        }
+    }
+
+    /// The certificates to trust, as PEM.
+    pub(super) fn ca(&self) -> PathBuf {
+        match &self.kind {
+            Kind::Ours(cadastre) => cadastre.ca(),
+            Kind::Control(control) => control.ca().to_path_buf(),
+        }
     }
 }
 
@@ -131,22 +171,30 @@ pub(super) fn control_inputs() -> String {
 
 /// The parts that the suites need there.
 fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
+    const CONTROL: [Part; 3] = [Part::Etcd, Part::KubeApiserver, Part::Kubectl];
     let mut parts = Vec::new();
-    let mut need = |part| {
-        if !parts.contains(&part) {
-            parts.push(part);
+    let mut need = |needed: &[Part]| {
+        for part in needed {
+            if !parts.contains(part) {
+                parts.push(*part);
+            }
         }
     };
-    for (suite, places) in plan {
-        if matches!(suite, Suite::Server | Suite::Managers) && !places.is_empty() {
+    for (suite, places) in plan.iter().filter(|(_, places)| !places.is_empty()) {
+        match suite {
+            // The code of the control is in the judge.
+            Suite::Patch | Suite::Protobuf | Suite::Apply => continue,
             // Ours is held against the control, wherever it runs.
-            [Part::Etcd, Part::KubeApiserver, Part::Kubectl].into_iter().for_each(&mut need);
+            Suite::Server | Suite::Managers => need(&CONTROL),
+            Suite::Upstream => need(&[Part::Kubectl, Part::KubeControllerManager, Part::EndToEndTests]),
+            Suite::Kcm => need(&[Part::Kubectl, Part::KubeControllerManager]),
+            _ => {}
         }
-        if places.contains(&Place::Etcd) {
-            need(Part::Etcd);
+        if places.contains(&Place::Etcd) || places.contains(&Place::Replicas) {
+            need(&[Part::Etcd]);
         }
-        if !matches!(suite, Suite::Patch | Suite::Protobuf | Suite::Apply) && places.contains(&Place::Control) {
-            [Part::Etcd, Part::KubeApiserver, Part::Kubectl].into_iter().for_each(&mut need);
+        if places.contains(&Place::Control) {
+            need(&CONTROL);
         }
     }
     parts
@@ -175,5 +223,10 @@ mod tests {
         assert_eq!(parts_for(&[(Suite::Store, vec![Place::Etcd])]), [Part::Etcd]);
         assert_eq!(parts_for(&[(Suite::Server, vec![Place::Embedded])]).len(), 3, "ours needs a control beside it");
         assert!(parts_for(&[(Suite::Server, vec![])]).is_empty());
+        let kcm = [Part::Kubectl, Part::KubeControllerManager];
+        assert_eq!(parts_for(&[(Suite::Kcm, vec![Place::Embedded])]), kcm);
+        assert_eq!(parts_for(&[(Suite::Kcm, vec![Place::Replicas])]), [kcm[0], kcm[1], Part::Etcd]);
+        assert_eq!(parts_for(&[(Suite::Kcm, vec![Place::Control])]).len(), 4);
+        assert!(parts_for(&[(Suite::Patch, vec![Place::Control])]).is_empty(), "a judge needs no server");
     }
 }
