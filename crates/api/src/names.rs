@@ -17,6 +17,21 @@ pub fn subdomain(name: &str, prefix: bool) -> Vec<String> {
     subdomain_in(&masked(name, prefix), "characters")
 }
 
+/// Faults of a DNS subdomain whose labels may have underscores, as search paths have: `_tcp.a_b.c`.
+pub fn subdomain_with_underscores(name: &str) -> Vec<String> {
+    const PATTERN: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+    let is_label = |label: &str| is_label(&label.strip_prefix('_').unwrap_or(label).replace('_', "-"));
+    let mut faults = too_long(name, SUBDOMAIN_LENGTH, "characters");
+    if !name.split('.').all(is_label) {
+        faults.push(pattern_fault(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
+            PATTERN,
+            &["example.com"],
+        ));
+    }
+    faults
+}
+
 /// Faults of a DNS label (RFC 1123): `a-b`.
 pub fn label(name: &str, prefix: bool) -> Vec<String> {
     let name = masked(name, prefix);
@@ -135,6 +150,16 @@ pub fn environment_name(name: &str) -> Vec<String> {
         );
     }
     faults
+}
+
+/// Faults of the name of an HTTP header.
+pub fn header_name(name: &str) -> Vec<String> {
+    let good = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if good {
+        return Vec::new();
+    }
+    let what = "a valid HTTP header must consist of alphanumeric characters or '-'";
+    vec![pattern_fault(what, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
 /// Faults of a port's name where it stands for an IANA service name: short, with a letter in it.

@@ -42,8 +42,25 @@ pub(super) fn validate(path: &Path, selector: &Value, errors: &mut Errors) {
 
 fn validate_term(path: &Path, term: &Value, errors: &mut Errors) {
     for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
+        let path = path.child("matchExpressions").index(index);
+        validate_requirement(&path, requirement, errors);
+        for (index, value) in texts(requirement, "values").enumerate() {
+            meta::invalid_text(&path.child("values").index(index), value, names::label_value(value), errors);
+        }
+    }
+    validate_fields(path, term, errors);
+}
+
+/// Notes what is wrong with a term that nodes should match and need not. Values that no label can have are not wrong: they just
+/// match nothing.
+pub(super) fn validate_preference(path: &Path, term: &Value, errors: &mut Errors) {
+    for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
         validate_requirement(&path.child("matchExpressions").index(index), requirement, errors);
     }
+    validate_fields(path, term, errors);
+}
+
+fn validate_fields(path: &Path, term: &Value, errors: &mut Errors) {
     for (index, requirement) in items(term, "matchFields").iter().enumerate() {
         validate_field(&path.child("matchFields").index(index), requirement, errors);
     }
@@ -68,10 +85,6 @@ fn validate_requirement(path: &Path, requirement: &Value, errors: &mut Errors) {
     }
     let key = text(requirement, "key");
     meta::invalid_text(&path.child("key"), key, names::qualified_name(key), errors);
-    for (index, value) in values.iter().enumerate() {
-        let value = value.as_str().unwrap_or_default();
-        meta::invalid_text(&path.child("values").index(index), value, names::label_value(value), errors);
-    }
 }
 
 fn validate_field(path: &Path, requirement: &Value, errors: &mut Errors) {

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::super::node::validate_amount;
 use super::super::port;
+use super::{security, sources, volumes};
 use crate::field::{Errors, Path};
 use crate::quantity::Amount;
-use crate::reading::{fields, items, number, text};
+use crate::reading::{fields, flag, items, number, text};
 use crate::{meta, names};
 
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
@@ -19,6 +20,8 @@ const RESOURCES: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
 
 /// Notes what is wrong with all containers of a pod.
 pub(super) fn validate(spec: &Value, errors: &mut Errors) {
+    let grace = number(spec, "terminationGracePeriodSeconds");
+    let host_users = spec.get("hostUsers").and_then(Value::as_bool).unwrap_or(true);
     let volumes: HashSet<_> = items(spec, "volumes").iter().map(|volume| text(volume, "name")).collect();
     let path = Path::new("spec").child("containers");
     let containers = items(spec, "containers");
@@ -28,11 +31,12 @@ pub(super) fn validate(spec: &Value, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
-        validate_container(&path, container, &volumes, errors);
+        validate_container(&path, container, &volumes, host_users, errors);
         if !seen.insert(text(container, "name")) {
             errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
         }
-        validate_probes(&path, container, errors);
+        validate_probes(&path, container, grace, errors);
+        validate_restart(&path, container, errors);
     }
     validate_host_ports(&path, containers, errors);
 
@@ -40,12 +44,13 @@ pub(super) fn validate(spec: &Value, errors: &mut Errors) {
     let init = items(spec, "initContainers");
     for (index, container) in init.iter().enumerate() {
         let path = path.index(index);
-        validate_container(&path, container, &volumes, errors);
+        validate_container(&path, container, &volumes, host_users, errors);
+        validate_restart(&path, container, errors);
         if !seen.insert(text(container, "name")) {
             errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
         }
         if text(container, "restartPolicy") == "Always" {
-            validate_probes(&path, container, errors);
+            validate_probes(&path, container, grace, errors);
         } else {
             for name in ["lifecycle"].into_iter().chain(PROBES) {
                 if container.get(name).is_some_and(|it| !it.is_null()) {
@@ -70,7 +75,7 @@ pub(super) fn validate_images(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_container(path: &Path, container: &Value, volumes: &HashSet<&str>, errors: &mut Errors) {
+fn validate_container(path: &Path, container: &Value, volumes: &HashSet<&str>, host_users: bool, errors: &mut Errors) {
     let (name, image) = (text(container, "name"), text(container, "image"));
     if name.is_empty() {
         errors.required(&path.child("name"), "");
@@ -86,13 +91,23 @@ fn validate_container(path: &Path, container: &Value, volumes: &HashSet<&str>, e
         errors.not_supported(&path, &Value::from(policy), &["File", "FallbackToLogsOnError"]);
     }
     validate_ports(&path.child("ports"), items(container, "ports"), errors);
-    validate_environment(&path.child("env"), items(container, "env"), errors);
+    sources::validate(path, container, errors);
     validate_mounts(&path.child("volumeMounts"), items(container, "volumeMounts"), volumes, errors);
     let policy = text(container, "imagePullPolicy");
     if !PULL_POLICIES.contains(&policy) {
         errors.not_supported(&path.child("imagePullPolicy"), &Value::from(policy), &PULL_POLICIES);
     }
     validate_resources(&path.child("resources"), container.get("resources").unwrap_or(&Value::Null), errors);
+    security::validate_container(path, container, host_users, errors);
+}
+
+fn validate_restart(path: &Path, container: &Value, errors: &mut Errors) {
+    const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+    if let Some(policy) = container.get("restartPolicy").and_then(Value::as_str)
+        && !POLICIES.contains(&policy)
+    {
+        errors.not_supported(&path.child("restartPolicy"), &Value::from(policy), &POLICIES);
+    }
 }
 
 fn validate_ports(path: &Path, ports: &[Value], errors: &mut Errors) {
@@ -139,34 +154,10 @@ fn validate_host_ports(path: &Path, containers: &[Value], errors: &mut Errors) {
     }
 }
 
-fn validate_environment(path: &Path, variables: &[Value], errors: &mut Errors) {
-    const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    for (index, variable) in variables.iter().enumerate() {
-        let path = path.index(index);
-        let name = text(variable, "name");
-        if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else {
-            meta::invalid_text(&path.child("name"), name, names::environment_name(name), errors);
-        }
-        let Some(from) = variable.get("valueFrom").filter(|from| from.is_object()) else { continue };
-        let sources = SOURCES.iter().filter(|name| from.get(**name).is_some_and(|it| !it.is_null())).count();
-        let detail = match sources {
-            0 => {
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-            }
-            _ if !text(variable, "value").is_empty() => "may not be specified when `value` is not empty",
-            1 => continue,
-            _ => "may not have more than one field specified at a time",
-        };
-        errors.invalid(&path.child("valueFrom"), &Value::from(""), detail);
-    }
-}
-
-fn validate_mounts(path: &Path, mounts: &[Value], volumes: &HashSet<&str>, errors: &mut Errors) {
+fn validate_mounts(list: &Path, mounts: &[Value], volumes: &HashSet<&str>, errors: &mut Errors) {
     let mut targets = HashSet::new();
     for (index, mount) in mounts.iter().enumerate() {
-        let path = path.index(index);
+        let path = list.index(index);
         let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
         if name.is_empty() {
             errors.required(&path.child("name"), "");
@@ -180,25 +171,68 @@ fn validate_mounts(path: &Path, mounts: &[Value], volumes: &HashSet<&str>, error
         if !targets.insert(target) {
             errors.invalid(&path.child("mountPath"), &Value::from(target), "must be unique");
         }
+        validate_sub_path(list, mount, errors);
+    }
+}
+
+/// Clients know these faults without the place in the list.
+fn validate_sub_path(path: &Path, mount: &Value, errors: &mut Errors) {
+    const RECURSION: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
+    let (sub_path, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
+    volumes::within(&path.child("subPath"), sub_path, errors);
+    volumes::within(&path.child("subPathExpr"), expression, errors);
+    let path = path.child("recursiveReadOnly");
+    match text(mount, "recursiveReadOnly") {
+        "" | "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !flag(mount, "readOnly") {
+                errors.forbidden(&path, "may only be specified when readOnly is true");
+            }
+        }
+        other => errors.not_supported(&path, &Value::from(other), &RECURSION),
     }
 }
 
 /// Notes what is wrong with what a container asks for and may use.
 fn validate_resources(path: &Path, resources: &Value, errors: &mut Errors) {
     let read = |value: &Value| value.as_str().and_then(Amount::parse);
-    for list in ["limits", "requests"] {
-        for (name, value) in fields(resources, list).into_iter().flatten() {
-            validate_resource(&path.child(list).key(name), name, value, errors);
-            let limit = fields(resources, "limits").and_then(|limits| limits.get(name)).unwrap_or(&Value::Null);
-            if let (Some(request), Some(most)) = (read(value), read(limit))
-                && request > most
-            {
-                let limit = limit.as_str().unwrap_or_default();
-                let detail = format!("must be less than or equal to {name} limit of {limit}");
-                errors.invalid(&path.child(list), value, detail);
-            }
-        }
+    for (name, value) in fields(resources, "limits").into_iter().flatten() {
+        validate_resource(&path.child("limits").key(name), name, value, errors);
     }
+    for (name, value) in fields(resources, "requests").into_iter().flatten() {
+        validate_resource(&path.child("requests").key(name), name, value, errors);
+        let limit = fields(resources, "limits").and_then(|limits| limits.get(name));
+        let Some(limit) = limit else {
+            if !may_be_exceeded(name) {
+                errors.required(&path.child("limits"), "Limit must be set for non overcommitable resources");
+            }
+            continue;
+        };
+        let (request, most) = (read(value), read(limit));
+        let relation = if !may_be_exceeded(name) && request != most {
+            "equal"
+        } else if request > most {
+            "less than or equal"
+        } else {
+            continue;
+        };
+        let detail = format!("must be {relation} to {name} limit of {}", limit.as_str().unwrap_or_default());
+        errors.invalid(&path.child("requests"), value, detail);
+    }
+    let has = |wanted: fn(&str) -> bool| {
+        ["limits", "requests"]
+            .iter()
+            .any(|list| fields(resources, list).into_iter().flatten().any(|(name, _)| wanted(name)))
+    };
+    if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+        errors.forbidden(path, "HugePages require cpu or memory");
+    }
+}
+
+/// Whether more of it may be used than was asked for. What others count is given to one container alone.
+fn may_be_exceeded(resource: &str) -> bool {
+    let is_native = !resource.contains('/') || resource.contains("kubernetes.io/");
+    is_native && !resource.starts_with("hugepages-")
 }
 
 fn validate_resource(path: &Path, name: &str, value: &Value, errors: &mut Errors) {
@@ -213,25 +247,38 @@ fn validate_resource(path: &Path, name: &str, value: &Value, errors: &mut Errors
     validate_amount(path, name, value, errors);
 }
 
-fn validate_probes(path: &Path, container: &Value, errors: &mut Errors) {
+fn validate_probes(path: &Path, container: &Value, grace: Option<i64>, errors: &mut Errors) {
     const TIMES: [&str; 5] =
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
     if let Some(lifecycle) = container.get("lifecycle") {
         for name in ["postStart", "preStop"] {
             if let Some(hook) = lifecycle.get(name).filter(|hook| hook.is_object()) {
-                validate_handler(&path.child("lifecycle").child(name), hook, errors);
+                validate_handler(&path.child("lifecycle").child(name), hook, grace, errors);
             }
         }
     }
     for name in PROBES {
         let Some(probe) = container.get(name).filter(|probe| probe.is_object()) else { continue };
         let path = path.child(name);
-        validate_handler(&path, probe, errors);
+        validate_handler(&path, probe, grace, errors);
         for name in TIMES {
             let value = number(probe, name).unwrap_or(0);
             if value < 0 {
                 errors.invalid(&path.child(name), &Value::from(value), "must be greater than or equal to 0");
             }
+        }
+        match number(probe, "terminationGracePeriodSeconds") {
+            Some(seconds) if seconds <= 0 => {
+                let path = path.child("terminationGracePeriodSeconds");
+                errors.invalid(&path, &Value::from(seconds), "must be greater than 0");
+            }
+            _ => {}
+        }
+        if let Some(seconds) = number(probe, "terminationGracePeriodSeconds")
+            && name == "readinessProbe"
+        {
+            let path = path.child("terminationGracePeriodSeconds");
+            errors.invalid(&path, &Value::from(seconds), "must not be set for readinessProbes");
         }
         let threshold = number(probe, "successThreshold").unwrap_or(1);
         if name != "readinessProbe" && threshold != 1 {
@@ -240,7 +287,7 @@ fn validate_probes(path: &Path, container: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_handler(path: &Path, handler: &Value, errors: &mut Errors) {
+fn validate_handler(path: &Path, handler: &Value, grace: Option<i64>, errors: &mut Errors) {
     let mut found = false;
     for name in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
         let Some(action) = handler.get(name).filter(|action| action.is_object()) else { continue };
@@ -257,6 +304,19 @@ fn validate_handler(path: &Path, handler: &Value, errors: &mut Errors) {
                 let scheme = text(action, "scheme");
                 if name == "httpGet" && !["HTTP", "HTTPS"].contains(&scheme) {
                     errors.not_supported(&path.child("scheme"), &Value::from(scheme), &["HTTP", "HTTPS"]);
+                }
+                for header in items(action, "httpHeaders") {
+                    let header = text(header, "name");
+                    meta::invalid_text(&path.child("httpHeaders"), header, names::header_name(header), errors);
+                }
+            }
+            "sleep" => {
+                let seconds = number(action, "seconds").unwrap_or(0);
+                if let Some(grace) = grace
+                    && !(0..=grace).contains(&seconds)
+                {
+                    let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+                    errors.invalid(&path, &Value::from(seconds), why);
                 }
             }
             _ => {}
@@ -303,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_variables_and_mounts_are_sound() {
+    fn ports_and_mounts_are_sound() {
         assert_eq!(
             faults(
                 json!({"ports": [{"hostPort": 70000, "name": "a"}, {"containerPort": 1, "name": "a", "protocol": "Q"}]})
@@ -313,17 +373,6 @@ mod tests {
                 "ports[0].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
                 "ports[1].name: Duplicate value: \"a\"",
                 "ports[1].protocol: Unsupported value: \"Q\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
-            ]
-        );
-        assert_eq!(
-            faults(
-                json!({"env": [{"name": ""}, {"name": "a=b"}, {"name": "c", "valueFrom": {}}, {"name": "d", "value": "x", "valueFrom": {"fieldRef": {}}}]})
-            ),
-            [
-                "env[0].name: Required value",
-                "env[1].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='",
-                "env[2].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
-                "env[3].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
             ]
         );
         assert_eq!(

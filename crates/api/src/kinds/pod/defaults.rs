@@ -36,6 +36,7 @@ fn default_spec(spec: &mut Map<String, Value>) {
     }
     child_mut(spec, "securityContext");
     fill(spec, "terminationGracePeriodSeconds", 30);
+    // Once such pods were taken; what was meant is as little as there is.
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
     }
@@ -147,6 +148,16 @@ fn default_volume(volume: &mut Map<String, Value>) {
             }
         }
     }
+    if let Some(rbd) = volume.get_mut("rbd").and_then(Value::as_object_mut) {
+        for (name, value) in [("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")] {
+            fill_text(rbd, name, value);
+        }
+    }
+    if let Some(claim) = volume.get_mut("ephemeral").and_then(|source| source.get_mut("volumeClaimTemplate"))
+        && let Some(spec) = claim.as_object_mut().and_then(|claim| child_mut(claim, "spec"))
+    {
+        fill_text(spec, "volumeMode", "Filesystem");
+    }
     if let Some(path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
         fill(path, "type", "");
     }
@@ -190,8 +201,10 @@ pub(super) fn prepare_create(pod: &mut Object) {
     }
     let mut status = json!({"phase": "Pending", "qosClass": quality(pod)});
     if !items(part(pod, "spec"), "schedulingGates").is_empty() {
+        // It has been so since the pod is there.
+        let since = pod.at(&["metadata", "creationTimestamp"]);
         status["conditions"] = json!([{
-            "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+            "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": since,
             "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
         }]);
     }

@@ -4,13 +4,15 @@ mod change;
 mod containers;
 mod defaults;
 mod host;
+mod placement;
 mod row;
 mod rules;
-
-use std::collections::HashSet;
+mod security;
+mod sources;
+mod volumes;
+mod warnings;
 
 use crate::kind::{Column, Kind, Selectable, Stored, Subresource};
-use crate::names;
 use crate::object::Object;
 use crate::reading::{flag, items, number, part, text};
 
@@ -34,7 +36,7 @@ pub(super) static KIND: Kind = Kind {
     validate: rules::validate,
     validate_update: change::validate_update,
     validate_status: change::validate_status,
-    warnings,
+    warnings: warnings::warnings,
     selectable: &[
         Selectable { label: "spec.nodeName", value: |pod| spec(pod, "nodeName") },
         Selectable { label: "spec.host", value: |pod| spec(pod, "nodeName") },
@@ -87,37 +89,6 @@ fn first_ip(pod: &Object) -> String {
     items(part(pod, "status"), "podIPs").first().map(|ip| text(ip, "ip").to_owned()).unwrap_or_default()
 }
 
-fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let faults = names::label(pod.name(), false);
-    if old.is_none() && !pod.name().is_empty() && !faults.is_empty() {
-        warnings.push(format!(
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
-            faults.join(" ")
-        ));
-    }
-    let spec = part(pod, "spec");
-    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
-        warnings.extend(names::address_warning(&format!("spec.hostAliases[{index}].ip"), text(alias, "ip")));
-    }
-    for list in ["initContainers", "containers"] {
-        for (index, container) in items(spec, list).iter().enumerate() {
-            let env = items(container, "env");
-            let mut seen = HashSet::new();
-            for (at, variable) in env.iter().enumerate() {
-                let name = text(variable, "name");
-                let hides = !seen.insert(name);
-                if hides && !text(variable, "value").contains(&format!("$({name})")) {
-                    warnings.push(format!(
-                        "spec.{list}[{index}].env[{at}]: hides previous definition of {name:?}, which may be dropped when using apply"
-                    ));
-                }
-            }
-        }
-    }
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,23 +132,5 @@ mod tests {
         ] {
             assert_eq!(grace(&pod(node, phase), asked), given, "{node} {phase} {asked:?}");
         }
-    }
-
-    #[test]
-    fn odd_names_and_hidden_variables_are_warned_of() {
-        let pod = Object::from_value(json!({
-            "metadata": {"name": "a.b"},
-            "spec": {
-                "containers": [{"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "A", "value": "$(A)3"}]}],
-            },
-        }))
-        .unwrap();
-        assert_eq!(
-            warnings(&pod, None),
-            [
-                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
-                "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply",
-            ]
-        );
     }
 }

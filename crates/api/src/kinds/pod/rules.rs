@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{containers, host};
+use super::{containers, host, placement, security, volumes};
 use crate::field::{Errors, Path};
 use crate::object::Object;
 use crate::reading::{flag, items, number, part, text};
@@ -13,40 +13,6 @@ use crate::{meta, names};
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-
-/// Where the data of a volume may come from, in the order in which they are looked at.
-const SOURCES: [&str; 30] = [
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "flexVolume",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-];
 
 pub(super) fn validate(pod: &Object, errors: &mut Errors) {
     validate_spec(pod, errors);
@@ -65,7 +31,7 @@ pub(super) fn validate(pod: &Object, errors: &mut Errors) {
 pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
     let spec = part(pod, "spec");
     let path = Path::new("spec");
-    validate_volumes(spec, errors);
+    volumes::validate(spec, errors);
     containers::validate(spec, errors);
     validate_host_network(spec, errors);
     for (name, known) in [("restartPolicy", &RESTART_POLICIES[..]), ("dnsPolicy", &DNS_POLICIES)] {
@@ -75,8 +41,11 @@ pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
         }
     }
     meta::validate_labels(spec.get("nodeSelector").and_then(Value::as_object), &path.child("nodeSelector"), errors);
-    host::validate_settings(spec, errors);
+    security::validate_pod(spec, errors);
+    placement::validate_affinity(spec, errors);
+    security::validate_dns(spec, errors);
     validate_gates(spec, errors);
+    placement::validate_spread(spec, errors);
     host::validate_name(spec, errors);
     let check = |name: &str, rule: fn(&str, bool) -> Vec<String>, errors: &mut Errors| {
         let value = text(spec, name);
@@ -110,61 +79,17 @@ pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
         let path = path.child("preemptionPolicy");
         errors.not_supported(&path, &Value::from(policy), &["PreemptLowerPriority", "Never"]);
     }
+    validate_system(spec, errors);
     containers::validate_images(spec, errors);
 }
 
-fn validate_volumes(spec: &Value, errors: &mut Errors) {
-    let mut good = HashSet::new();
-    for (index, volume) in items(spec, "volumes").iter().enumerate() {
-        let path = Path::new("spec").child("volumes").index(index);
-        let before = errors.len();
-        let mut found = false;
-        for name in SOURCES {
-            let Some(source) = volume.get(name).filter(|source| !source.is_null()) else { continue };
-            if found {
-                errors.forbidden(&path.child(name), "may not specify more than 1 volume type");
-            } else {
-                validate_source(&path.child(name), name, source, errors);
-            }
-            found = true;
-        }
-        if !found {
-            errors.required(&path, "must specify a volume type");
-        }
-        let name = text(volume, "name");
-        if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else {
-            meta::invalid_text(&path.child("name"), name, names::label(name, false), errors);
-        }
-        if good.contains(name) {
-            errors.duplicate(&path.child("name"), &Value::from(name));
-        }
-        if errors.len() == before {
-            good.insert(name);
-        }
-    }
-}
-
-fn validate_source(path: &Path, name: &str, source: &Value, errors: &mut Errors) {
-    let needed = match name {
-        "hostPath" => "path",
-        "secret" => "secretName",
-        "configMap" => "name",
-        "persistentVolumeClaim" => "claimName",
-        _ => "",
-    };
-    if !needed.is_empty() && text(source, needed).is_empty() {
-        errors.required(&path.child(needed), "");
-    }
-    if name == "hostPath" && text(source, "path").split('/').any(|part| part == "..") {
-        errors.invalid(&path.child("path"), &Value::from(text(source, "path")), "must not contain '..'");
-    }
-    if let Some(mode) = number(source, "defaultMode")
-        && !(0..=0o777).contains(&mode)
-    {
-        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
-        errors.invalid(&path.child("defaultMode"), &Value::from(mode), detail);
+fn validate_system(spec: &Value, errors: &mut Errors) {
+    let Some(system) = spec.get("os").filter(|system| system.is_object()) else { return };
+    let path = Path::new("spec").child("os");
+    match text(system, "name") {
+        "" => errors.required(&path.child("name"), ""),
+        "linux" | "windows" => {}
+        other => errors.not_supported(&path, &Value::from(other), &["linux", "windows"]),
     }
 }
 
@@ -265,24 +190,6 @@ mod tests {
                 "activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
                 "hostname: Invalid value: \"a.b\": must not contain dots",
                 "preemptionPolicy: Unsupported value: \"P\": supported values: \"PreemptLowerPriority\", \"Never\"",
-            ]
-        );
-    }
-
-    #[test]
-    fn volumes_have_a_name_and_one_source() {
-        assert_eq!(
-            faults(json!({"volumes": [
-                {"name": "v", "emptyDir": {}, "hostPath": {"path": "../x"}}, {"name": "v", "secret": {}},
-                {"name": "w", "configMap": {"name": "x", "defaultMode": 1000}}, {"name": "x"}, {"name": "x"}, {"hostPath": {"path": "/a/../b"}},
-            ]})),
-            [
-                "volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
-                "volumes[1].secret.secretName: Required value",
-                "volumes[2].configMap.defaultMode: Invalid value: 1000: must be a number between 0 and 0777 (octal), both inclusive",
-                "volumes[4].name: Duplicate value: \"x\"",
-                "volumes[5].hostPath.path: Invalid value: \"/a/../b\": must not contain '..'",
-                "volumes[5].name: Required value",
             ]
         );
     }
