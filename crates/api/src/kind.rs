@@ -35,6 +35,15 @@ impl Subresource {
     }
 }
 
+/// What can be asked of an object, at a path of its own under it: `/token` of a `ServiceAccount`.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// Its name in paths and in discovery.
+    pub name: &'static str,
+    /// The kind of what is asked; it is a question too.
+    pub kind: &'static Kind,
+}
+
 /// Where a kind is stored. Kinds that are views of one another (versions, or the two kinds of Events) share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
@@ -126,7 +135,11 @@ pub struct Kind {
     pub scope: Scope,
     /// Its subresources.
     pub subresources: &'static [Subresource],
-    /// Where it is stored.
+    /// What can be asked of its objects.
+    pub questions: &'static [Question],
+    /// Whether its objects are questions: they can only be created, are answered in their status, and are not stored.
+    pub is_question: bool,
+    /// Where it is stored; a question nowhere, so it has no prefix.
     pub stored: Stored,
     /// How it differs from its stored form, if it does by more than `apiVersion`.
     pub conversion: Option<Conversion>,
@@ -192,6 +205,8 @@ impl Kind {
         categories: &[],
         scope: Scope::Namespaced,
         subresources: &[],
+        questions: &[],
+        is_question: false,
         stored: Stored { prefix: "", api_version: "v1" },
         conversion: None,
         schema: "",

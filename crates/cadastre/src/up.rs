@@ -48,7 +48,10 @@ async fn serve(options: Options) -> Result<()> {
     let (store, _lock) = options.open_store().await?;
     door::clear_scratch(&options.data_dir)?;
     let identities = credentials.identities(SystemTime::now())?;
-    let authenticator = credentials.authenticator()?;
+    let issuer = Arc::new(credentials.issuer()?);
+    let mut authenticator = credentials.authenticator()?;
+    authenticator.trust(Arc::clone(&issuer), server::lookup(store.clone()));
+    let authenticator = Arc::new(authenticator);
     let presented = tls::Presented::new(&identities.serving)?;
     let counters = Arc::new(Counters::default());
     let config = Config {
@@ -58,12 +61,16 @@ async fn serve(options: Options) -> Result<()> {
         counters: Arc::clone(&counters),
         event_ttl: options.event_ttl,
         authority: identities.authority.clone(),
+        authenticator: Arc::clone(&authenticator),
+        issuer: Some(issuer),
     };
     let server = Server::new(store.clone(), config);
     server.prepare().await.map_err(|failure| anyhow!("the first objects cannot be written: {failure}"))?;
 
     let trigger = Trigger::default();
     let tend = server.tend(trigger.shutdown());
+    let published = options.published(address);
+    let publish = published.map(|published| server.publish(published, options.is_shared(), trigger.shutdown()));
     let front = Front {
         listener,
         tls: tls::config(Arc::clone(&presented), &identities.client_authorities)?,
@@ -75,6 +82,7 @@ async fn serve(options: Options) -> Result<()> {
     let mut stop = Stop::new().context("cannot take signals")?;
     let refresh = tokio::spawn(keep_certificate(credentials.clone(), identities, presented, trigger.shutdown()));
     let tending = options.tends().then(|| tokio::spawn(tend));
+    let publishing = publish.map(tokio::spawn);
     let running = tokio::spawn(front.run(trigger.clone()));
     announce(address, &credentials.kubeconfig());
 
@@ -88,8 +96,8 @@ async fn serve(options: Options) -> Result<()> {
         }
     }
     refresh.abort();
-    if let Some(tending) = tending {
-        tending.await.context("the lifecycle failed")?;
+    for task in [tending, publishing].into_iter().flatten() {
+        task.await.context("the lifecycle failed")?;
     }
     store.close().await;
     Ok(())

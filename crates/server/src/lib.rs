@@ -12,6 +12,7 @@ mod lifecycle;
 mod machinery;
 mod registry;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use api::Object;
 use serde_json::json;
 use store::Store;
 
-use self::access::User;
+use self::access::accounts::{Issuer, Lookup};
+use self::access::{Authenticator, User};
 use self::front::{Counters, Shutdown};
 pub use self::machinery::{Cause, Content, Details, Failure, Pieces, Reply, Request, Status};
 use self::machinery::{Machinery, New, catalog, insert};
@@ -49,6 +51,10 @@ pub struct Config {
     /// The certificates, in PEM, by which clients in the cluster know the server. They are published in every namespace; empty
     /// for none.
     pub authority: String,
+    /// Knows the tokens, for whoever asks whose one is.
+    pub authenticator: Arc<Authenticator>,
+    /// Signs tokens for `ServiceAccount`s; without it they get none.
+    pub issuer: Option<Arc<Issuer>>,
 }
 
 impl Default for Config {
@@ -60,8 +66,15 @@ impl Default for Config {
             counters: Arc::default(),
             event_ttl: EVENT_TTL,
             authority: String::new(),
+            authenticator: Arc::default(),
+            issuer: None,
         }
     }
+}
+
+/// What tokens of `ServiceAccount`s are held against: what is in that store.
+pub fn lookup(store: Store) -> impl Lookup {
+    registry::identity::Present(store)
 }
 
 /// The API over a store. Clones are the same server.
@@ -99,6 +112,17 @@ impl Server {
     /// namespaces and furnishes new ones, and lets Events expire. Several servers over one store may all do it.
     pub fn tend(&self, shutdown: Shutdown) -> impl Future<Output = ()> + Send + use<> {
         lifecycle::tend(Arc::clone(&self.machinery), shutdown)
+    }
+
+    /// Publishes that address as one of `default/kubernetes`, until the shutdown begins; then takes it out. `shared` says that
+    /// other servers may use the same store.
+    pub fn publish(
+        &self,
+        address: SocketAddr,
+        shared: bool,
+        shutdown: Shutdown,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        lifecycle::publish(Arc::clone(&self.machinery), address, shared, shutdown)
     }
 
     /// Answers a request from within the process: no socket, no TLS, the user is who the caller says.

@@ -1,5 +1,6 @@
-//! Every kind that is served. A new kind is a file here and a line in [`KINDS`].
+//! Every kind that is served. A new kind is a file here and a line in [`KINDS`], or in [`QUESTIONS`] if it is not stored.
 
+mod access_review;
 #[cfg(test)]
 mod checking;
 mod cluster_cidr;
@@ -20,14 +21,18 @@ mod node_slice_pool;
 mod overlapping_range_ip_reservation;
 mod pod;
 mod port;
+mod rules_review;
 mod secret;
+mod self_subject_review;
 mod service;
 mod service_account;
 mod service_cidr;
+mod token_request;
+mod token_review;
 
 use crate::kind::Kind;
 
-/// All kinds, in the order of discovery: by group, the preferred version of a group first, then by name.
+/// All kinds that are stored, in the order of discovery: by group, the preferred version of a group first, then by name.
 pub static KINDS: &[&Kind] = &[
     &config_map::KIND,
     &endpoints::KIND,
@@ -52,6 +57,21 @@ pub static KINDS: &[&Kind] = &[
     &overlapping_range_ip_reservation::KIND,
 ];
 
+/// All kinds that are questions and have a path of their own, in the order of discovery.
+pub static QUESTIONS: &[&Kind] = &[
+    &self_subject_review::KIND,
+    &token_review::KIND,
+    &access_review::LOCAL,
+    &access_review::OF_SELF,
+    &rules_review::KIND,
+    &access_review::OF_SUBJECT,
+];
+
+/// All kinds that have a path of their own.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().chain(QUESTIONS).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,11 +82,13 @@ mod tests {
     #[test]
     fn every_kind_is_declared_in_full_and_once() {
         let mut seen = HashSet::new();
-        for kind in KINDS {
+        for kind in all() {
             assert!(seen.insert((kind.group, kind.version, kind.plural)), "{} twice", kind.plural);
-            for text in [kind.kind, kind.plural, kind.singular, kind.schema, kind.stored.prefix, kind.version] {
+            for text in [kind.kind, kind.plural, kind.singular, kind.schema, kind.version] {
                 assert!(!text.is_empty(), "{kind:?}");
             }
+            assert_ne!(kind.is_question, !kind.stored.prefix.is_empty(), "{kind:?}");
+            assert!(crate::schema::definition(kind.schema).is_some(), "{kind:?}");
             assert!(kind.plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{}", kind.plural);
         }
     }
@@ -157,7 +179,7 @@ mod tests {
             json!({"spec": {"ports": [1, null], "containers": [null, {}], "cidrs": [7], "taints": ["x"]}}),
             json!({"spec": null, "status": null, "metadata": null, "data": null}),
         ];
-        for kind in KINDS {
+        for kind in all().chain([&token_request::KIND]) {
             for value in &odd {
                 let mut object = Object::from_value(value.clone()).unwrap();
                 (kind.default)(&mut object);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kind::{Kind, Stored};
+use crate::kind::{Kind, Question, Stored};
 use crate::object::Object;
 use crate::reading::text;
 
@@ -13,6 +13,7 @@ pub(super) static KIND: Kind = Kind {
     plural: "serviceaccounts",
     singular: "serviceaccount",
     short_names: &["sa"],
+    questions: &[Question { name: "token", kind: &super::token_request::KIND }],
     stored: Stored { prefix: "serviceaccounts", api_version: "v1" },
     schema: "io.k8s.api.core.v1.ServiceAccount",
     answers_deleted: true,

@@ -106,8 +106,9 @@ mod tests {
 
     #[test]
     fn every_reference_leads_somewhere() {
-        for kind in KINDS {
-            let document = document(kind.group, kind.version, KINDS);
+        let all: Vec<_> = crate::kinds::all().collect();
+        for kind in &all {
+            let document = document(kind.group, kind.version, &all);
             let mut found = BTreeSet::new();
             references(&document, &mut found);
             for reference in found {
@@ -115,6 +116,19 @@ mod tests {
                 assert!(document.pointer(pointer).is_some(), "{reference} in {}", kind.api_version());
             }
         }
+    }
+
+    #[test]
+    fn a_question_can_only_be_asked() {
+        let document = document("authorization.k8s.io", "v1", crate::kinds::QUESTIONS);
+        let paths = document["paths"].as_object().unwrap();
+        assert_eq!(paths.len(), 4);
+        for (path, item) in paths {
+            assert!(item["post"].is_object() && item["get"].is_null() && !path.contains("{name}"), "{path}");
+        }
+        let core = super::document("", "v1", KINDS);
+        let post = &core["paths"]["/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"]["post"];
+        assert_eq!(post["x-kubernetes-group-version-kind"]["kind"], "TokenRequest");
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub(super) fn of(kind: &Kind, root: &str) -> Vec<(String, Value)> {
     let plural = kind.plural;
     let place = if kind.is_namespaced() { format!("/{root}/namespaces/{{namespace}}") } else { format!("/{root}") };
     let collection = Place { kind, all_namespaces: false, named: false, subresource: "" };
+    if kind.is_question {
+        return vec![(format!("{place}/{plural}"), collection.item(vec![collection.post()]))];
+    }
     let object = Place { named: true, ..collection };
     let mut operations = vec![collection.list(), collection.post()];
     operations.extend(kind.deletes_collection.then(|| collection.delete_all()));
@@ -83,6 +86,10 @@ pub(super) fn of(kind: &Kind, root: &str) -> Vec<(String, Value)> {
         };
         paths.push((format!("{place}/{plural}/{{name}}/{}", subresource.name()), part.item(operations)));
     }
+    for question in kind.questions {
+        let part = Place { subresource: question.name, ..object };
+        paths.push((format!("{place}/{plural}/{{name}}/{}", question.name), part.item(vec![part.ask(question.kind)])));
+    }
     paths
 }
 
@@ -102,6 +109,13 @@ impl Place<'_> {
 
     fn post(&self) -> (&'static str, Value) {
         self.operation(POST, &[&WRITE], Some(body(self.kind.schema)), self.kind.schema)
+    }
+
+    /// A create of something else than the kind.
+    fn ask(&self, question: &Kind) -> (&'static str, Value) {
+        let (method, mut operation) = self.operation(POST, &[&WRITE], Some(body(question.schema)), question.schema);
+        operation["x-kubernetes-group-version-kind"] = group_version_kind(question, question.kind);
+        (method, operation)
     }
 
     fn get(&self) -> (&'static str, Value) {

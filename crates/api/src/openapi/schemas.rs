@@ -24,8 +24,14 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
     for kind in kinds {
         schemas.add(kind.schema);
         schemas.mark(kind.schema, kind, kind.kind);
-        schemas.add_list(kind);
-        schemas.mark(&list_schema(kind), kind, &format!("{}List", kind.kind));
+        if !kind.is_question {
+            schemas.add_list(kind);
+            schemas.mark(&list_schema(kind), kind, &format!("{}List", kind.kind));
+        }
+        for question in kind.questions.iter().map(|question| question.kind) {
+            schemas.add(question.schema);
+            schemas.mark(question.schema, question, question.kind);
+        }
     }
     for name in COMMON {
         schemas.add(name);

@@ -1,12 +1,12 @@
 //! The flags of `cadastre up`, and what they mean for the parts.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use server::access::credentials::{Credentials, GivenIdentity};
 use server::access::pki::ServerName;
 use server::front::Limits;
@@ -40,6 +40,13 @@ pub(crate) struct Options {
     /// Where to listen; port 0 is any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     pub(super) listen: SocketAddr,
+    /// The address to publish for Pods, as one of those of default/kubernetes [default: the one of --listen or, if
+    /// that is all, the one that leads outside]. A loopback address is not published
+    #[arg(long, value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+    /// How default/kubernetes is kept: with a Lease for each server that shares the etcd, or not at all
+    #[arg(long, value_name = "TYPE", default_value = "lease")]
+    endpoint_reconciler_type: Reconciler,
 
     /// Keep objects in this etcd instead of DIR; several servers may share it
     #[arg(long, value_name = "URL,...", value_delimiter = ',', help_heading = "etcd")]
@@ -72,6 +79,13 @@ pub(crate) struct Options {
     /// Bearer tokens, one for each line: TOKEN,USER,UID,"GROUP1,GROUP2" [default: DIR/tokens.csv if it is there]
     #[arg(long, value_name = "FILE", help_heading = "Who may come in")]
     token_auth_file: Option<PathBuf>,
+    /// Sign the tokens of service accounts with this key (P-256, PEM) instead of DIR/pki/service-account.key; servers on one
+    /// etcd need the same one to take each other's tokens
+    #[arg(long, value_name = "FILE", help_heading = "Who may come in")]
+    service_account_signing_key_file: Option<PathBuf>,
+    /// Who signs the tokens of service accounts, and who they are for if nothing else is said
+    #[arg(long, value_name = "URL", default_value = server::access::accounts::ISSUER, help_heading = "Who may come in")]
+    service_account_issuer: String,
 
     /// Where Service IPs come from: a range, or one of each family. Services do not get IPs yet; the first address is one of
     /// the server's names
@@ -117,6 +131,15 @@ pub(crate) struct Options {
     shutdown_timeout: Duration,
 }
 
+/// How default/kubernetes is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reconciler {
+    /// By all servers together, each with a Lease
+    Lease,
+    /// Not at all
+    None,
+}
+
 const EXAMPLES: &str = "\
 Groups: system:masters may do everything; cadastre:readers may read everything but Secrets; who is in neither sees what
 kinds there are, and nothing of them. Without certificate or token there is only health and version.
@@ -149,6 +172,8 @@ impl Options {
                 .map(|(certificate, key)| GivenIdentity { certificate, key }),
             given_client_authority: self.client_ca_file.clone(),
             given_tokens: self.token_auth_file.clone(),
+            given_account_key: self.service_account_signing_key_file.clone(),
+            issuer: self.service_account_issuer.clone(),
         }
     }
 
@@ -160,6 +185,20 @@ impl Options {
         // A machine may be called something that is no DNS name; nobody reaches it by that then.
         names.extend(rustix::system::uname().nodename().to_str().ok().and_then(|name| name.parse().ok()));
         names
+    }
+
+    /// What Pods are told that the server is reached at, if they are told.
+    pub(super) fn published(&self, address: SocketAddr) -> Option<SocketAddr> {
+        let ip = self.advertise_address.unwrap_or_else(|| match address.ip() {
+            ip if ip.is_unspecified() => outward(ip),
+            ip => ip.to_canonical(),
+        });
+        (self.endpoint_reconciler_type == Reconciler::Lease).then(|| SocketAddr::new(ip, address.port()))
+    }
+
+    /// Whether other servers may use the same store.
+    pub(super) fn is_shared(&self) -> bool {
+        !self.etcd_servers.is_empty()
     }
 
     /// Whether the server collects dependents, empties namespaces and lets Events expire.
@@ -203,6 +242,17 @@ fn reachable(listen: IpAddr) -> IpAddr {
         IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         address => address.to_canonical(),
     }
+}
+
+/// The address of this machine from which others would hear; loopback if it has none. Nothing is sent: the addresses asked about
+/// are for documentation.
+fn outward(listen: IpAddr) -> IpAddr {
+    let found = |from: &str, to: &str| -> std::io::Result<IpAddr> {
+        let socket = UdpSocket::bind(from)?;
+        socket.connect(to)?;
+        Ok(socket.local_addr()?.ip())
+    };
+    found("0.0.0.0:0", "192.0.2.1:9").or_else(|_| found("[::]:0", "[2001:db8::1]:9")).unwrap_or(reachable(listen))
 }
 
 /// A time as Go writes it: `1m0s`, `500ms`.
@@ -260,6 +310,15 @@ mod tests {
         assert_eq!(server("0.0.0.0:6443"), "https://127.0.0.1:6443");
         assert_eq!(server("[::]:6443"), "https://[::1]:6443");
         assert_eq!(server("192.0.2.1:1"), "https://192.0.2.1:1");
+    }
+
+    #[test]
+    fn what_is_published_is_where_others_reach_the_server() {
+        let published = |flags: &[&str], listen: &str| options(flags).unwrap().published(listen.parse().unwrap());
+        assert_eq!(published(&[], "10.1.2.3:6443"), "10.1.2.3:6443".parse().ok());
+        assert_eq!(published(&["--advertise-address", "192.0.2.7"], "0.0.0.0:1"), "192.0.2.7:1".parse().ok());
+        assert!(!published(&[], "0.0.0.0:6443").unwrap().ip().is_unspecified());
+        assert_eq!(published(&["--endpoint-reconciler-type", "none"], "10.1.2.3:6443"), None);
     }
 
     #[test]

@@ -15,10 +15,11 @@ use rustls_pki_types::CertificateDer;
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::accounts::{Accounts, Issuer, Lookup};
 use super::{Denied, User, impersonate};
 
 /// What a certificate or token is called in a user's extra fields.
-const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+pub(super) const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 /// The user that a client certificate names, worked out once for each connection.
 #[derive(Clone, Debug)]
@@ -72,12 +73,13 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct Authenticator {
     tokens: HashMap<[u8; 32], Arc<User>>,
+    accounts: Option<Accounts>,
     anonymous: Arc<User>,
 }
 
 impl Default for Authenticator {
     fn default() -> Self {
-        Self { tokens: HashMap::new(), anonymous: Arc::new(User::anonymous()) }
+        Self { tokens: HashMap::new(), accounts: None, anonymous: Arc::new(User::anonymous()) }
     }
 }
 
@@ -87,13 +89,46 @@ impl Authenticator {
         self.tokens.insert(digest_of(token.as_bytes()), Arc::new(user))
     }
 
+    /// Also takes the tokens of `ServiceAccount`s which that issuer signed, as long as what they refer to is there.
+    pub fn trust(&mut self, issuer: Arc<Issuer>, lookup: impl Lookup + 'static) {
+        self.accounts = Some(Accounts::new(issuer, Box::new(lookup)));
+    }
+
+    /// Who a token names, and for whom of the audiences it is: those of the API, if none are given. An error is the text that
+    /// clients are told.
+    pub fn review(&self, token: &str, audiences: &[String]) -> Result<(Arc<User>, Vec<String>), String> {
+        const WRONG: &str = "invalid bearer token";
+        let own = self.accounts.as_ref().map(Accounts::audiences).unwrap_or_default();
+        let asked = if audiences.is_empty() { &own } else { audiences };
+        if let Some(user) = self.tokens.get(&digest_of(token.as_bytes())) {
+            // These tokens are for the API and nobody else.
+            let common: Vec<String> = asked.iter().filter(|one| own.contains(one)).cloned().collect();
+            let suits = audiences.is_empty() || !common.is_empty();
+            return if suits { Ok((Arc::clone(user), common)) } else { Err(WRONG.to_owned()) };
+        }
+        match self.accounts.as_ref().and_then(|accounts| accounts.user(token, asked, now())) {
+            Some(Ok((user, common))) => Ok((Arc::new(user), common)),
+            Some(Err(why)) => Err(format!("[{WRONG}, {why}]")),
+            None => Err(WRONG.to_owned()),
+        }
+    }
+
+    fn holder(&self, token: &[u8]) -> Option<Arc<User>> {
+        if let Some(user) = self.tokens.get(&digest_of(token)) {
+            return Some(Arc::clone(user));
+        }
+        let accounts = self.accounts.as_ref()?;
+        let (user, _) = accounts.user(std::str::from_utf8(token).ok()?, &accounts.audiences(), now())?.ok()?;
+        Some(Arc::new(user))
+    }
+
     /// Who sent a request with these headers over a connection with that certificate. A certificate goes before a token;
     /// with neither the request is anonymous.
     pub fn user(&self, peer: Option<&PeerUser>, headers: &HeaderMap) -> Result<Arc<User>, Unauthenticated> {
         match (peer, bearer(headers)) {
             // Connections outlive certificates, and so do resumed sessions.
             (Some(peer), _) if SystemTime::now() <= peer.ends => Ok(Arc::clone(&peer.user)),
-            (_, Some(token)) => self.tokens.get(&digest_of(token)).cloned().ok_or(Unauthenticated),
+            (_, Some(token)) => self.holder(token).ok_or(Unauthenticated),
             (Some(_), None) => Err(Unauthenticated),
             (None, None) => Ok(Arc::clone(&self.anonymous)),
         }
@@ -110,6 +145,12 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let (scheme, token) = value.split_at_checked("bearer ".len())?;
     Some(token.trim_ascii()).filter(|token| scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty())
+}
+
+/// The present, in seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn digest_of(token: &[u8]) -> [u8; 32] {

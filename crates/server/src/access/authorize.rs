@@ -100,6 +100,89 @@ fn is_within(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// What a user may do with resources, as clients are told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceRule {
+    /// The verbs; `*` is all of them.
+    pub verbs: &'static [&'static str],
+    /// The API group; `*` is all of them.
+    pub group: String,
+    /// The resources; `*` is all of them.
+    pub resources: Vec<String>,
+}
+
+/// What a user may do with other paths, as clients are told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathRule {
+    /// The verbs; `*` is all of them.
+    pub verbs: &'static [&'static str],
+    /// The paths; a star at the end of one is any text.
+    pub paths: &'static [&'static str],
+}
+
+/// What a user may do with resources, of which those are all that there are, by group and name.
+pub fn resource_rules<'a>(user: &User, served: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<ResourceRule> {
+    let rule = |verbs, group: &str, resources: &[&str]| ResourceRule {
+        verbs,
+        group: group.to_owned(),
+        resources: resources.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let mut rules = Vec::new();
+    if user.is_in(MASTERS) {
+        rules.push(rule(&["*"], "*", &["*"]));
+    }
+    if user.is_in(AUTHENTICATED) {
+        let authorization = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"];
+        rules.push(rule(&["create"], "authorization.k8s.io", &authorization));
+        rules.push(rule(&["create"], "authentication.k8s.io", &["selfsubjectreviews"]));
+    }
+    if user.is_in(READERS) {
+        let readable = |group, resource| {
+            reads(&Attributes { verb: "get", group, resource, is_resource: true, ..Attributes::default() })
+        };
+        let mut groups: Vec<ResourceRule> = Vec::new();
+        for (group, resource) in served.into_iter().filter(|(group, resource)| readable(group, resource)) {
+            match groups.iter_mut().find(|rule| rule.group == group) {
+                Some(known) => known.resources.push(resource.to_owned()),
+                None => groups.push(rule(&["get", "list", "watch"], group, &[resource])),
+            }
+        }
+        rules.append(&mut groups);
+    }
+    rules
+}
+
+/// What a user may do with paths that are no resources.
+pub fn path_rules(user: &User) -> Vec<PathRule> {
+    let mut rules = Vec::new();
+    let mut allow = |allowed: bool, verbs, paths| {
+        if allowed {
+            rules.push(PathRule { verbs, paths });
+        }
+    };
+    allow(
+        user.is_in(AUTHENTICATED),
+        &["get"],
+        &[
+            "/api",
+            "/api/*",
+            "/apis",
+            "/apis/*",
+            "/healthz",
+            "/livez",
+            "/openapi",
+            "/openapi/*",
+            "/readyz",
+            "/version",
+            "/version/",
+        ],
+    );
+    allow(user.is_in(MASTERS), &["*"], &["*"]);
+    allow(true, &["get"], &["/healthz", "/livez", "/readyz", "/version", "/version/"]);
+    allow(user.is_in(READERS), &["get"], &["/healthz/*", "/livez/*", "/metrics", "/metrics/*", "/readyz/*"]);
+    rules
+}
+
 fn denied(user: &User, attributes: &Attributes<'_>) -> Denied {
     let Attributes { verb, group, resource, subresource, namespace, name, path, is_resource } = *attributes;
     let who = &user.name;
@@ -131,6 +214,36 @@ fn denied(user: &User, attributes: &Attributes<'_>) -> Denied {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_a_user_is_told_is_what_a_user_may() {
+        let served =
+            [("", "pods"), ("", "secrets"), ("a.b", "things"), ("authorization.k8s.io", "selfsubjectaccessreviews")];
+        let groups = [&[][..], &[READERS], &[MASTERS]];
+        for user in groups.map(|groups| User::authenticated("jane", groups.iter().map(|&group| group.to_owned()))) {
+            let rules = resource_rules(&user, served);
+            for ((group, resource), verb) in
+                served.iter().flat_map(|one| ["get", "list", "create"].map(|verb| (one, verb)))
+            {
+                let has = |list: &[&str], wanted: &str| list.contains(&"*") || list.contains(&wanted);
+                let told = rules.iter().any(|rule| {
+                    let resources: Vec<&str> = rule.resources.iter().map(String::as_str).collect();
+                    has(rule.verbs, verb) && has(&[&rule.group], group) && has(&resources, resource)
+                });
+                let asks = Attributes { verb, group, resource, is_resource: true, ..Attributes::default() };
+                assert_eq!(told, authorize(&user, &asks).is_ok(), "{verb} {resource} {:?}", user.groups);
+            }
+            for path in ["/api/v1", "/version", "/healthz/etcd", "/metrics", "/livez", "/debug", "/openapi/v3"] {
+                let covers = |rule: &&str| match rule.strip_suffix('*') {
+                    Some(begin) => path.starts_with(begin),
+                    None => *rule == path,
+                };
+                let told = path_rules(&user).iter().any(|rule| rule.paths.iter().any(&covers));
+                let asks = Attributes { verb: "get", path, ..Attributes::default() };
+                assert_eq!(told, authorize(&user, &asks).is_ok(), "{path} {:?}", user.groups);
+            }
+        }
+    }
+
     use super::*;
 
     fn user(groups: &[&str]) -> User {

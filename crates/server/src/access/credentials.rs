@@ -1,7 +1,7 @@
 //! Everything of a data directory that lets somebody in, made on the first start and kept right on every later one.
 //!
 //! ```text
-//! DIR/pki/        ca.crt, ca.key, serving.crt, serving.key, admin.crt, admin.key
+//! DIR/pki/        ca.crt, ca.key, serving.crt, serving.key, admin.crt, admin.key, service-account.key
 //! DIR/kubeconfig  the administrator's, with the client certificate in it
 //! DIR/admin-token a bearer token for tools that cannot show a certificate
 //! DIR/tokens.csv  tokens of others; used if it is there
@@ -16,6 +16,7 @@ use rustls_pki_types::CertificateDer;
 use thiserror::Error;
 use tracing::warn;
 
+use super::accounts::{self, Issuer, KeyError};
 use super::files::{self, FileError};
 use super::kubeconfig::{Kubeconfig, KubeconfigError};
 use super::pki::{Identity, Pki, PkiError, ServerName, certificates, names_of};
@@ -37,6 +38,9 @@ pub enum CredentialsError {
     /// There is no kubeconfig.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// There is no key for the tokens of `ServiceAccount`s.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The token file is not right.
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
@@ -86,6 +90,10 @@ pub struct Credentials {
     pub given_client_authority: Option<PathBuf>,
     /// The token file to use instead of the one in the data directory.
     pub given_tokens: Option<PathBuf>,
+    /// The key to sign the tokens of `ServiceAccount`s with instead of one of our own.
+    pub given_account_key: Option<PathBuf>,
+    /// The name under which they are signed.
+    pub issuer: String,
 }
 
 /// What is presented to clients, and what they are held against.
@@ -141,6 +149,9 @@ impl Credentials {
         if let Some(file) = &self.given_tokens {
             tokens::read(file)?;
         }
+        if let Some(file) = &self.given_account_key {
+            Issuer::new(&self.issuer, &given_text(file)?)?;
+        }
         Ok(())
     }
 
@@ -179,6 +190,24 @@ impl Credentials {
         // The last word is ours: no line of a file can take the administrator's token for another user.
         authenticator.admit(&self.admin_token()?, User::authenticated(ADMIN, [MASTERS.to_owned()]));
         Ok(authenticator)
+    }
+
+    /// Signs the tokens of `ServiceAccount`s, with a key that it makes if there is none.
+    pub fn issuer(&self) -> Result<Issuer, CredentialsError> {
+        if let Some(file) = &self.given_account_key {
+            return Ok(Issuer::new(&self.issuer, &given_text(file)?)?);
+        }
+        let folder = self.folder.join("pki");
+        files::make_folder(&folder)?;
+        let path = folder.join("service-account.key");
+        let key = if let Some(key) = files::read(&path)? {
+            key
+        } else {
+            let key = accounts::new_key()?;
+            files::write(&path, key.as_bytes())?;
+            key
+        };
+        Ok(Issuer::new(&self.issuer, &key)?)
     }
 
     fn admin_token(&self) -> Result<String, CredentialsError> {
@@ -231,6 +260,8 @@ mod tests {
             given_identity: None,
             given_client_authority: None,
             given_tokens: None,
+            given_account_key: None,
+            issuer: accounts::ISSUER.to_owned(),
         }
     }
 
@@ -250,6 +281,20 @@ mod tests {
             .collect();
         files.sort();
         files
+    }
+
+    #[test]
+    fn tokens_of_accounts_are_signed_with_the_same_key_after_a_restart() {
+        let home = tempfile::tempdir().unwrap();
+        let id = |credentials: &Credentials| format!("{:?}", credentials.issuer().unwrap());
+        let first = id(&credentials(home.path()));
+        assert_eq!(id(&credentials(home.path())), first);
+        let given = home.path().join("given.key");
+        fs::write(&given, accounts::new_key().unwrap()).unwrap();
+        let wanted = Credentials { given_account_key: Some(given.clone()), ..credentials(home.path()) };
+        assert_ne!(id(&wanted), first);
+        fs::write(&given, "nonsense").unwrap();
+        assert!(wanted.look_at_given().is_err());
     }
 
     #[test]

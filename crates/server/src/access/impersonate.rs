@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
 
-use super::{ANONYMOUS, Attributes, Refused, UNAUTHENTICATED, User, authorize};
+use super::{
+    ANONYMOUS, Attributes, Refused, SERVICE_ACCOUNT, UNAUTHENTICATED, User, authorize, service_account_groups,
+};
 
 const PREFIX: &str = "impersonate-";
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const EXTRA: &str = "impersonate-extra-";
-const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// The user that the headers ask for, or the sender if they ask for none.
 pub(super) fn wanted(sender: Arc<User>, headers: &HeaderMap) -> Result<Arc<User>, Refused> {
@@ -60,9 +61,7 @@ fn own_groups(name: &str) -> Vec<String> {
         return vec![UNAUTHENTICATED.to_owned()];
     }
     match name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')) {
-        Some((namespace, _)) => {
-            vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
-        }
+        Some((namespace, _)) => service_account_groups(namespace).to_vec(),
         None => Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here knows HTTP routes, kinds or the store. Whoever calls has worked out what a request asks for (its
 //! [`Attributes`]) and who sent it (a [`User`]); the answer is yes, or a [`Denied`] with the text that clients expect.
 
+pub mod accounts;
 mod authenticate;
 mod authorize;
 pub mod credentials;
@@ -15,7 +16,7 @@ pub mod tokens;
 use std::collections::BTreeMap;
 
 pub use authenticate::{Authenticator, PeerUser, Refused, Unauthenticated};
-pub use authorize::{Attributes, Denied, authorize};
+pub use authorize::{Attributes, Denied, PathRule, ResourceRule, authorize, path_rules, resource_rules};
 
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
@@ -28,6 +29,9 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 
 /// The group of everybody who has not.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// What the names of `ServiceAccount`s begin with.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// The name of everybody who has not shown who they are.
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -64,4 +68,9 @@ impl User {
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
+}
+
+/// The groups of the `ServiceAccount`s of a namespace.
+fn service_account_groups(namespace: &str) -> [String; 2] {
+    ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
 }

@@ -51,7 +51,7 @@ const BUFFER: usize = 128 * 1024;
 /// What all connections have in common.
 pub(super) struct House<S> {
     pub(super) service: S,
-    pub(super) authenticator: Authenticator,
+    pub(super) authenticator: Arc<Authenticator>,
     pub(super) acceptor: TlsAcceptor,
     pub(super) limits: Limits,
     pub(super) shutdown: Shutdown,

@@ -65,7 +65,7 @@ pub struct Front<S> {
     /// What to present, and whom to trust; see [`tls::config`].
     pub tls: Arc<ServerConfig>,
     /// Who is who.
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// What clients may take.
     pub limits: Limits,
     /// Counts what happens.

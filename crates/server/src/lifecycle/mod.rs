@@ -1,5 +1,5 @@
 //! What the server does by itself: it collects what lost its owners, empties deleted namespaces, furnishes new ones, and lets
-//! Events expire.
+//! Events expire; and, apart from that, it publishes where it is ([`endpoints`]).
 //!
 //! An [`Index`] of everything is built from a snapshot and kept by one watch of everything. What a change makes necessary
 //! becomes tasks in a [`Queue`]; a task is decided on what is in memory at that moment, and done by requests ([`hand`]), each
@@ -9,6 +9,7 @@
 
 mod collect;
 mod emptying;
+mod endpoints;
 mod expiry;
 mod furnishing;
 mod hand;
@@ -30,6 +31,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
 use self::collect::{Deed, Judge};
+pub(crate) use self::endpoints::publish;
 use self::expiry::Expiry;
 use self::hand::{Hand, Refused};
 use self::index::{EVENTS, Index, Todo};

@@ -16,7 +16,8 @@ pub(super) struct Place {
 /// The resources as which objects are stored, by the first part of their keys.
 static STORED: LazyLock<HashMap<&'static str, &'static Resource>> = LazyLock::new(|| {
     let all = catalog().versions().iter().flat_map(|version| &version.resources);
-    all.filter(|resource| resource.is_stored_form()).map(|resource| (resource.kind.stored.prefix, resource)).collect()
+    let stored = all.filter(|resource| !resource.kind.is_question && resource.is_stored_form());
+    stored.map(|resource| (resource.kind.stored.prefix, resource)).collect()
 });
 
 impl Place {

@@ -15,18 +15,26 @@ pub(crate) struct Resource {
     pub(crate) front: String,
     /// What every stored object of it begins with. Differs from `front` if it is a view of another kind.
     pub(crate) stored_front: String,
+    /// What can be asked of its objects, by name.
+    questions: Vec<(&'static str, Resource)>,
 }
 
 impl Resource {
     fn new(kind: &'static Kind) -> Self {
         let front = |api_version: &str| format!("{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\"", kind.kind);
         let api_version = kind.api_version();
-        Self { front: front(&api_version), stored_front: front(kind.stored.api_version), api_version, kind }
+        let questions = kind.questions.iter().map(|question| (question.name, Self::new(question.kind))).collect();
+        Self { front: front(&api_version), stored_front: front(kind.stored.api_version), questions, api_version, kind }
     }
 
     /// Whether objects are served as the bytes that are stored.
     pub(crate) fn is_stored_form(&self) -> bool {
         self.front == self.stored_front && self.kind.conversion.is_none()
+    }
+
+    /// What is asked at that part of an object, if something is.
+    pub(crate) fn question(&self, name: &str) -> Option<&Self> {
+        self.questions.iter().find(|(known, _)| *known == name).map(|(_, resource)| resource)
     }
 
     /// The key of an object.
@@ -66,15 +74,15 @@ pub(crate) struct Catalog {
 
 /// The catalog of all kinds that are declared.
 pub(crate) fn catalog() -> &'static Catalog {
-    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(api::kinds::KINDS));
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(api::kinds::all()));
     &CATALOG
 }
 
 impl Catalog {
-    fn new(kinds: &[&'static Kind]) -> Self {
+    fn new(kinds: impl IntoIterator<Item = &'static Kind>) -> Self {
         let mut versions: Vec<Version> = Vec::new();
         let mut index = HashMap::new();
-        for &kind in kinds {
+        for kind in kinds {
             let same = |known: &Version| known.group == kind.group && known.name == kind.version;
             let at = versions.iter().position(same).unwrap_or_else(|| {
                 versions.push(Version { group: kind.group, name: kind.version, resources: Vec::new() });

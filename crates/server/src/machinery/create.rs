@@ -37,8 +37,10 @@ pub(crate) async fn create(
     let decoded = decode::object(resource, headers, body, options.strictness)?;
     let mut warnings = decoded.warnings;
     let new = New { object: decoded.object, manager: Some(&options.manager) };
-    let done = insert(store, resource, &target.namespace, new, options.dry_run, &mut warnings).await?;
-    Ok((StatusCode::CREATED, done, warnings))
+    match insert(store, resource, &target.namespace, new, options.dry_run, &mut warnings).await {
+        Ok(done) => Ok((StatusCode::CREATED, done, warnings)),
+        Err(failure) => Err(failure.warned(warnings)),
+    }
 }
 
 /// What is to be created.
@@ -60,7 +62,7 @@ pub(crate) async fn insert(
     let kind = resource.kind;
     let New { mut object, manager } = new;
     in_namespace(resource, &mut object, namespace)?;
-    if !object.resource_version().is_empty() {
+    if !object.resource_version().is_empty() && !dry_run {
         let text = "resourceVersion should not be set on objects to be created";
         return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", text));
     }
@@ -72,6 +74,7 @@ pub(crate) async fn insert(
         // What the kind sets by itself afterwards is nobody's.
         write::account(kind, manager, None, None, &mut object)?;
     }
+    registry::complete(store, kind, namespace, &mut object).await?;
     (kind.prepare_create)(&mut object);
     decode::canonical(kind, &mut object)?;
     for attempt in 0..MOST_TRIES {
@@ -150,9 +153,11 @@ fn exists(resource: &Resource, name: &str, value: &[u8]) -> Failure {
 }
 
 fn generate(naming: Naming, base: &str) -> String {
-    if naming == Naming::Verbatim {
-        return base.to_owned();
-    }
+    if naming == Naming::Verbatim { base.to_owned() } else { generated(base) }
+}
+
+/// A name of that base and five random characters.
+pub(crate) fn generated(base: &str) -> String {
     let cut = base.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= LONGEST_BASE).last();
     let mut name = base[..cut.unwrap_or(0)].to_owned();
     let mut bytes = [0_u8; SUFFIX_LENGTH];

@@ -10,6 +10,9 @@ use super::negotiate::Encoding;
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 fn verbs(kind: &Kind) -> Vec<&'static str> {
+    if kind.is_question {
+        return vec!["create"];
+    }
     VERBS.into_iter().filter(|&verb| verb != "deletecollection" || kind.deletes_collection).collect()
 }
 
@@ -78,6 +81,14 @@ pub(crate) fn resources(version: &Version) -> Value {
                 "namespaced": kind.is_namespaced(), "kind": kind.kind, "verbs": part_verbs(part),
             }));
         }
+        for question in kind.questions {
+            let asked = question.kind;
+            resources.push(json!({
+                "name": format!("{}/{}", kind.plural, question.name), "singularName": "",
+                "namespaced": kind.is_namespaced(), "group": asked.group, "version": asked.version, "kind": asked.kind,
+                "verbs": ["create"],
+            }));
+        }
     }
     let group_version =
         if version.group.is_empty() { version.name.to_owned() } else { format!("{}/{}", version.group, version.name) };
@@ -123,9 +134,9 @@ pub(crate) fn aggregated(catalog: &Catalog, api_version: &str, core: bool) -> Va
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    let response = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let named = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
     let mut resource = json!({
-        "resource": kind.plural, "responseKind": response, "verbs": verbs(kind), "singularResource": kind.singular,
+        "resource": kind.plural, "responseKind": named(kind), "verbs": verbs(kind), "singularResource": kind.singular,
         "scope": if kind.is_namespaced() { "Namespaced" } else { "Cluster" },
     });
     if !kind.short_names.is_empty() {
@@ -134,12 +145,14 @@ fn aggregated_resource(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         resource["categories"] = json!(kind.categories);
     }
-    if !kind.subresources.is_empty() {
-        resource["subresources"] = kind
-            .subresources
-            .iter()
-            .map(|&part| json!({"subresource": part.name(), "responseKind": response, "verbs": part_verbs(part)}))
-            .collect();
+    let parts = kind.subresources.iter().map(|&part| (part.name(), kind, part_verbs(part)));
+    let questions = kind.questions.iter().map(|question| (question.name, question.kind, &["create"][..]));
+    let parts: Vec<Value> = parts
+        .chain(questions)
+        .map(|(name, kind, verbs)| json!({"subresource": name, "responseKind": named(kind), "verbs": verbs}))
+        .collect();
+    if !parts.is_empty() {
+        resource["subresources"] = parts.into();
     }
     resource
 }

@@ -61,6 +61,8 @@ pub struct Failure {
     pub message: String,
     /// What it is about. In a box: most results are no failures, and all of them have to have room for one.
     pub details: Box<Details>,
+    /// What the client is told besides.
+    pub warnings: Vec<String>,
 }
 
 impl std::fmt::Display for Failure {
@@ -72,7 +74,7 @@ impl std::fmt::Display for Failure {
 impl Failure {
     /// A failure that is about no object.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Box::default() }
+        Self { code, reason, message: message.into(), details: Box::default(), warnings: Vec::new() }
     }
 
     /// The same failure, about that object.
@@ -81,6 +83,13 @@ impl Failure {
         kind.group.clone_into(&mut self.details.group);
         kind.plural.clone_into(&mut self.details.kind);
         name.clone_into(&mut self.details.name);
+        self
+    }
+
+    /// The same failure with warnings: what is odd about a request is told also if it fails for another reason.
+    #[must_use]
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
         self
     }
 
@@ -231,7 +240,9 @@ impl Failure {
             outcome: "Failure",
             message: &self.message,
             reason: self.reason,
-            details: (*self.details != Details::default()).then_some(&self.details),
+            // Clients know these two with details even if there is nothing to say.
+            details: (matches!(self.reason, "NotFound" | "MethodNotAllowed") || *self.details != Details::default())
+                .then_some(&self.details),
             code: self.code.as_u16(),
         }
     }

@@ -24,6 +24,7 @@ mod path;
 mod protobuf;
 mod protobuf_list;
 mod query;
+mod question;
 mod reply;
 mod select;
 mod show;
@@ -43,7 +44,7 @@ use store::Store;
 use tokio::time::timeout;
 
 pub(crate) use self::catalog::{Resource, catalog};
-pub(crate) use self::create::{New, insert};
+pub(crate) use self::create::{New, generated, insert};
 pub(crate) use self::delete::{FOREGROUND, ORPHAN};
 pub(crate) use self::facts::Facts;
 pub use self::failure::{Cause, Details, Failure, Status};
@@ -57,6 +58,7 @@ use self::select::Selection;
 use self::show::Include;
 pub(crate) use self::show::{metadata as metadata_of, read as read_object};
 use self::write::Done;
+pub(crate) use self::write::at as seconds;
 use crate::Config;
 use crate::access::{Attributes, User, authorize};
 use crate::front::Shutdown;
@@ -230,14 +232,20 @@ impl Machinery {
     async fn resource(
         &self,
         request: &Request,
-        resource: &'static Resource,
+        mut resource: &'static Resource,
         target: &Target,
         query: &Query,
         shutdown: &Shutdown,
     ) -> Result<Reply, Failure> {
+        // What is asked of an object is looked at like what is asked by itself.
+        let asked = resource.question(&target.subresource);
+        if let Some(asked) = asked {
+            resource = asked;
+        }
         let kind = resource.kind;
         let part = match target.subresource.as_str() {
             "" => None,
+            _ if asked.is_some() => None,
             name => Some(
                 kind.subresources
                     .iter()
@@ -246,6 +254,10 @@ impl Machinery {
                     .ok_or_else(Failure::no_such_resource)?,
             ),
         };
+        let nowhere = kind.is_namespaced() && target.namespace.is_empty() || !target.name.is_empty();
+        if kind.is_question && asked.is_none() && nowhere {
+            return Err(Failure::no_such_resource());
+        }
         if !kind.is_namespaced() && !target.namespace.is_empty() {
             return Err(Failure::no_such_resource());
         }
@@ -256,6 +268,9 @@ impl Machinery {
         let include = Include::read(wanted.form, query.get("includeObject"))?;
         let Request { headers, body, .. } = request;
         let (store, name) = (&self.store, target.name.as_str());
+        if kind.is_question {
+            return question::ask(self, resource, target, query, request, (wanted, include)).await;
+        }
         match (&request.method, name.is_empty()) {
             (&Method::GET | &Method::HEAD, _) if query.flag("watch") && part.is_none() => {
                 let selection = Selection::read(resource, target, query)?;

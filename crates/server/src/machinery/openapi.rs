@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use api::Kind;
 use bytes::Bytes;
 use http::StatusCode;
 
 use super::reply::{Content, Reply};
 
-static INDEX: LazyLock<Bytes> = LazyLock::new(|| api::openapi::index(api::kinds::KINDS).to_string().into());
+static KINDS: LazyLock<Vec<&'static Kind>> = LazyLock::new(|| api::kinds::all().collect());
+
+static INDEX: LazyLock<Bytes> = LazyLock::new(|| api::openapi::index(&KINDS).to_string().into());
 
 static DOCUMENTS: LazyLock<parking_lot::Mutex<HashMap<String, Bytes>>> = LazyLock::new(Default::default);
 
@@ -28,12 +31,12 @@ pub(crate) fn answer(path: &[&str]) -> Option<Reply> {
         ["apis", group, version] => (*group, *version),
         _ => return None,
     };
-    if !api::kinds::KINDS.iter().any(|kind| kind.group == group && kind.version == version) {
+    if !KINDS.iter().any(|kind| kind.group == group && kind.version == version) {
         return None;
     }
     let mut documents = DOCUMENTS.lock();
     let document = documents
         .entry(format!("{group}/{version}"))
-        .or_insert_with(|| api::openapi::document(group, version, api::kinds::KINDS).to_string().into());
+        .or_insert_with(|| api::openapi::document(group, version, &KINDS).to_string().into());
     Some(Reply::json(StatusCode::OK, document.clone()))
 }

@@ -125,7 +125,7 @@ impl From<Failure> for Reply {
         if let Some(seconds) = failure.details.retry_after {
             reply.headers.insert(header::RETRY_AFTER, seconds.into());
         }
-        reply
+        reply.warned(&failure.warnings)
     }
 }
 

@@ -1,11 +1,15 @@
 //! Kinds that need more than storage: one file each. The machinery asks here, and knows none of them by name.
 
+pub(crate) mod identity;
 pub(crate) mod namespaces;
+mod pods;
+mod reviews;
 
-use api::{Kind, Object};
+use api::{Errors, Kind, Object};
 use store::{Compare, Store};
 
-use crate::machinery::Failure;
+use crate::access::User;
+use crate::machinery::{Failure, Machinery};
 
 /// What a kind does beyond being stored.
 pub(crate) trait Behaviour: Sync {
@@ -49,6 +53,14 @@ pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &st
     namespaces::admit(store, kind, namespace, name).await.map(Some)
 }
 
+/// Completes a new object with what only the rest of the store knows.
+pub(crate) async fn complete(store: &Store, kind: &Kind, namespace: &str, object: &mut Object) -> Result<(), Failure> {
+    match kind.stored.prefix {
+        pods::PREFIX => pods::complete(store, kind, namespace, object).await,
+        _ => Ok(()),
+    }
+}
+
 /// The behaviour of a kind.
 pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {
     match kind.stored.prefix {
@@ -56,4 +68,33 @@ pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {
         "events" => &Events,
         _ => &Stored,
     }
+}
+
+/// Who asks a question, and where.
+pub(crate) struct Asking<'a> {
+    pub(crate) machinery: &'a Machinery,
+    pub(crate) user: &'a User,
+    pub(crate) namespace: &'a str,
+    /// The name of the object that the question is asked of, or empty.
+    pub(crate) name: &'a str,
+}
+
+/// The answer to a question.
+pub(crate) async fn answer(kind: &Kind, question: Object, asking: &Asking<'_>) -> Result<Object, Failure> {
+    match kind.kind {
+        "SelfSubjectAccessReview" => reviews::of_self(kind, question, asking),
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => reviews::of_subject(kind, question),
+        "SelfSubjectRulesReview" => reviews::rules(&question, asking),
+        "SelfSubjectReview" => Ok(identity::of_self(&question, asking)),
+        "TokenReview" => identity::of_token(question, asking),
+        "TokenRequest" => identity::token(kind, question, asking).await,
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// Refuses a question that is not valid.
+fn invalid(kind: &Kind, name: &str, question: &Object) -> Result<(), Failure> {
+    let mut errors = Errors::new();
+    (kind.validate)(question, &mut errors);
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid(kind, name, &errors)) }
 }

@@ -95,6 +95,8 @@ impl House {
             given_identity: None,
             given_client_authority: None,
             given_tokens: None,
+            given_account_key: None,
+            issuer: server::access::accounts::ISSUER.to_owned(),
         };
         let identities = credentials.identities(SystemTime::now()).unwrap();
         let presented = tls::Presented::new(&identities.serving).unwrap();
@@ -104,7 +106,7 @@ impl House {
         let front = Front {
             listener,
             tls: tls::config(Arc::clone(&presented), &identities.client_authorities).unwrap(),
-            authenticator: credentials.authenticator().unwrap(),
+            authenticator: Arc::new(credentials.authenticator().unwrap()),
             limits,
             counters: Arc::clone(&counters),
             service: Sample { stuck: Arc::clone(&stuck) },

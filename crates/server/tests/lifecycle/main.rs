@@ -8,5 +8,6 @@ mod events;
 mod fixture;
 mod namespaces;
 mod owners;
+mod published;
 mod several;
 mod tended;

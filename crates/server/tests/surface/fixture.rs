@@ -57,6 +57,18 @@ impl Fixture {
     pub(crate) async fn with(config: Config, options: store::embedded::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path(), options).unwrap();
+        Self::on(folder, store, config).await
+    }
+
+    /// A server whose configuration has to do with its store.
+    pub(crate) async fn over(config: impl FnOnce(&Store) -> Config) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), store::embedded::Options::default()).unwrap();
+        let config = config(&store);
+        Self::on(folder, store, config).await
+    }
+
+    async fn on(folder: tempfile::TempDir, store: Store, config: Config) -> Self {
         let server = Server::new(store, config);
         server.prepare().await.unwrap();
         let user = Arc::new(User::authenticated("admin", [MASTERS.to_owned()]));
@@ -117,6 +129,12 @@ impl Fixture {
     pub(crate) async fn patch(&self, url: &str, kind: &str, body: &Value) -> Answer {
         let media = format!("application/{kind}+json");
         self.send(Method::PATCH, url, &[("content-type", &media)], &body.to_string()).await
+    }
+
+    /// Makes the account that Pods in `default` have, which a server makes by itself if it tends its store.
+    pub(crate) async fn account(&self) {
+        let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false});
+        self.post("/api/v1/namespaces/default/serviceaccounts", &account).await.expect(201);
     }
 
     /// Makes a `ConfigMap` in `default`.

@@ -161,6 +161,7 @@ async fn a_field_selector_follows_an_object_that_changes() {
     let fixture = Fixture::new().await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let pods = "/api/v1/namespaces/default/pods";
+    fixture.account().await;
     fixture.post(pods, &pod).await.expect(201);
     let pending = format!("{pods}?fieldSelector=status.phase%3DPending");
     assert_eq!(names(&fixture.get(&pending).await.expect(200)), ["p"]);

@@ -122,6 +122,10 @@ async fn a_body_that_says_little_cannot_become_an_object_of_any_size() {
     let containers = json!({"spec": {"containers": vec![json!({}); 200_000]}});
     let small = api::protobuf::encode("v1", "Pod", &json!({"spec": {"containers": [{}]}})).unwrap();
     let body = api::protobuf::encode("v1", "Pod", &containers).unwrap();
+    let account = json!({"metadata": {"name": "default"}});
+    let account = api::protobuf::encode("v1", "ServiceAccount", &account).unwrap();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(send(&fixture, Method::POST, accounts, &account).await.0, 201);
     let pods = "/api/v1/namespaces/default/pods";
     assert_eq!(send(&fixture, Method::POST, pods, &small).await.0, 422);
     let (code, status) = send(&fixture, Method::POST, pods, &body).await;

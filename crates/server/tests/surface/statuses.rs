@@ -8,6 +8,7 @@ use crate::fixture::Fixture;
 async fn a_pod_keeps_its_class_if_a_status_does_not_repeat_it() {
     let fixture = Fixture::new().await;
     let pods = "/api/v1/namespaces/default/pods";
+    fixture.account().await;
     let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "x"}]}});
     let mut pod = fixture.post(pods, &pod).await.expect(201);
     assert_eq!(pod["status"]["qosClass"], "BestEffort");

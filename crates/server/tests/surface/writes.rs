@@ -137,6 +137,14 @@ async fn fields_that_a_kind_does_not_have_are_refused_told_or_ignored_as_the_cli
     odd["metadata"]["name"] = json!("b");
     let ignored = fixture.post(&format!("{CONFIG_MAPS}?fieldValidation=Ignore"), &odd).await;
     assert!(!ignored.headers.contains_key("warning"));
+    let mut wrong = odd.clone();
+    wrong["metadata"]["name"] = json!("Not_A_Name");
+    let failed = fixture.post(CONFIG_MAPS, &wrong).await;
+    assert_eq!(
+        (failed.code.as_u16(), &failed.headers["warning"]),
+        (422, &warned.headers["warning"]),
+        "told all the same"
+    );
     ignored.expect(201);
     fixture.post(&format!("{CONFIG_MAPS}?fieldValidation=Sometimes"), &odd).await.expect(422);
 }
