@@ -11,6 +11,7 @@ mod fidelity;
 mod judged;
 mod kubectl;
 mod managers;
+mod objects;
 mod report;
 mod servers;
 mod store;
@@ -60,6 +61,8 @@ pub(crate) struct Options {
 enum Suite {
     /// kubectl, by script: everything it says must be what it says of the control
     Server,
+    /// Objects that are right, odd or wrong in many ways: both servers must say the same of each
+    Objects,
     /// The promises of the store, on a real etcd
     Store,
     /// Random patches and bodies, as the real code takes them
@@ -98,8 +101,9 @@ pub(crate) enum Place {
 }
 
 impl Suite {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Server,
+        Self::Objects,
         Self::Store,
         Self::Patch,
         Self::Protobuf,
@@ -122,7 +126,7 @@ impl Suite {
         match (self, quick) {
             (Self::Server, false) => &[Place::Control, Place::Embedded, Place::Etcd],
             (Self::Server, true) | (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
-            (Self::Managers | Self::Crash, true) | (Self::DiskFull, _) => &[Place::Embedded],
+            (Self::Managers | Self::Crash, true) | (Self::DiskFull | Self::Objects, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
@@ -164,6 +168,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for (suite, places) in &plan {
         match suite {
             Suite::Server => kubectl::run(&servers, options, places, &mut report)?,
+            Suite::Objects => {
+                let run = |place, report: &mut Report| objects::run(&servers, options, place, report);
+                each(objects::SUITE, places, &mut report, run);
+            }
             Suite::Store => {
                 each(store::SUITE, places, &mut report, |place, report| store::run(&servers, options, place, report));
             }

@@ -10,6 +10,7 @@ use testkit::real::{Cadastre, Etcd, KubeApiserver, Kubectl};
 
 use super::client::{Promise, Target};
 use super::{Options, Place, Suite};
+use crate::https::Endpoint;
 use crate::parts::{self, Part, Parts};
 use crate::{cargo, process};
 
@@ -158,6 +159,22 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Where it is reached, and as whom.
+    pub(super) fn endpoint(&self) -> Result<Endpoint> {
+        Ok(match &self.kind {
+            Kind::Ours(cadastre) => {
+                Endpoint { address: cadastre.address().to_owned(), authority: cadastre.ca(), token: cadastre.token()? }
+            }
+            Kind::Control(control) => Endpoint {
+                address: control.url().trim_start_matches("https://").to_owned(),
+                authority: control.ca().to_path_buf(),
+                token: control.token().to_owned(),
+            },
+        })
+    }
+}
+
 /// All that decides what the control is, for whoever keeps what it said.
 pub(super) fn control_inputs() -> String {
     format!(
@@ -185,7 +202,7 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
             // The code of the control is in the judge.
             Suite::Patch | Suite::Protobuf | Suite::Apply => continue,
             // Ours is held against the control, wherever it runs.
-            Suite::Server | Suite::Managers => need(&CONTROL),
+            Suite::Server | Suite::Managers | Suite::Objects => need(&CONTROL),
             Suite::Upstream => need(&[Part::Kubectl, Part::KubeControllerManager, Part::EndToEndTests]),
             Suite::Kcm => need(&[Part::Kubectl, Part::KubeControllerManager]),
             _ => {}

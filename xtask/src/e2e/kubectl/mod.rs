@@ -40,6 +40,9 @@ const SCRIPTS: &[Script] = &[
     Script { name: "errors", text: include_str!("cases/errors.txt"), of_store: false },
     Script { name: "kinds", text: include_str!("cases/kinds.txt"), of_store: false },
     Script { name: "about", text: include_str!("cases/about.txt"), of_store: false },
+    Script { name: "auth", text: include_str!("cases/auth.txt"), of_store: false },
+    Script { name: "warnings", text: include_str!("cases/warnings.txt"), of_store: false },
+    Script { name: "commands", text: include_str!("cases/commands.txt"), of_store: false },
 ];
 
 /// A file of cases.
