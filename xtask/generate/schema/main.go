@@ -31,6 +31,7 @@ import (
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/generated/openapi"
@@ -62,7 +63,7 @@ var roots = []any{
 	metav1.UpdateOptions{},
 	metav1.PartialObjectMetadata{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{},
 	metav1.APIVersions{}, metav1.APIGroup{}, metav1.APIGroupList{}, metav1.APIResourceList{},
-	apidiscoveryv2.APIGroupDiscoveryList{},
+	apidiscoveryv2.APIGroupDiscoveryList{}, version.Info{},
 }
 
 // plain are the types with an encoding of their own, by the word that the table has for them.
@@ -143,6 +144,9 @@ func (t *table) definition(ty reflect.Type) string {
 	fmt.Fprintf(&out, "definition %s", name)
 	if kind, ok := published.Schema.Extensions.GetString("x-kubernetes-map-type"); ok && kind == "atomic" {
 		fmt.Fprint(&out, " atomic")
+	}
+	if unions, ok := published.Schema.Extensions["x-kubernetes-unions"]; ok {
+		fmt.Fprintf(&out, " unions=%s", compact(unions))
 	}
 	fmt.Fprintln(&out)
 	t.fields(&out, ty, published.Schema, nil)

@@ -12,6 +12,7 @@ mod judged;
 mod kubectl;
 mod managers;
 mod objects;
+mod openapi;
 mod report;
 mod servers;
 mod store;
@@ -63,6 +64,8 @@ enum Suite {
     Server,
     /// Objects that are right, odd or wrong in many ways: both servers must say the same of each
     Objects,
+    /// What the server documents, as the real code reads it, and as the control has it but for the descriptions
+    Openapi,
     /// The promises of the store, on a real etcd
     Store,
     /// Random patches and bodies, as the real code takes them
@@ -101,9 +104,10 @@ pub(crate) enum Place {
 }
 
 impl Suite {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Server,
         Self::Objects,
+        Self::Openapi,
         Self::Store,
         Self::Patch,
         Self::Protobuf,
@@ -126,7 +130,9 @@ impl Suite {
         match (self, quick) {
             (Self::Server, false) => &[Place::Control, Place::Embedded, Place::Etcd],
             (Self::Server, true) | (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
-            (Self::Managers | Self::Crash, true) | (Self::DiskFull | Self::Objects, _) => &[Place::Embedded],
+            (Self::Managers | Self::Crash, true) | (Self::DiskFull | Self::Objects | Self::Openapi, _) => {
+                &[Place::Embedded]
+            }
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
@@ -171,6 +177,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Objects => {
                 let run = |place, report: &mut Report| objects::run(&servers, options, place, report);
                 each(objects::SUITE, places, &mut report, run);
+            }
+            Suite::Openapi => {
+                let run = |place, report: &mut Report| openapi::run(&servers, options, place, report);
+                each(openapi::SUITE, places, &mut report, run);
             }
             Suite::Store => {
                 each(store::SUITE, places, &mut report, |place, report| store::run(&servers, options, place, report));

@@ -2,59 +2,37 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{group_version_kind, list_schema, reference};
+use super::parameters::{self, CHANGE, LIST, NAME, NAMESPACE, Parameter, Parameters, READ, REMOVE, REMOVE_ALL, WRITE};
+use super::{DELETE_OPTIONS, PATCH, STATUS, capitalized, group_version_kind, group_words, list_schema, reference, tag};
 use crate::kind::{Kind, Subresource};
-use crate::schema;
 
-const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-const PATCH: &str = super::schemas::PATCH;
+/// What is done on a path, in the words of the documents.
+struct Action {
+    method: &'static str,
+    /// `x-kubernetes-action`.
+    name: &'static str,
+    /// What the operation's name begins with.
+    verb: &'static str,
+    parameters: &'static [&'static Parameter],
+    /// How it can end well.
+    codes: &'static [(&'static str, &'static str)],
+}
 
-/// A query parameter: its name, its type, what it does.
-type Parameter = (&'static str, &'static str, &'static str);
+const OK: (&str, &str) = ("200", "OK");
+const CREATED: (&str, &str) = ("201", "Created");
+const ACCEPTED: (&str, &str) = ("202", "Accepted");
 
-const DRY_RUN: Parameter = ("dryRun", "string", "All: do everything but keep it.");
-const FIELD_MANAGER: Parameter = ("fieldManager", "string", "Who writes, for the record of who owns which field.");
-const FIELD_VALIDATION: Parameter = (
-    "fieldValidation",
-    "string",
-    "What to do about unknown and duplicate fields: Ignore, Warn (the default) or Strict.",
-);
-const FORCE: Parameter = ("force", "boolean", "Take over fields that others own.");
-
-const WRITE: [Parameter; 3] = [DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
-const CHANGE: [Parameter; 4] = [DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
-const SELECT: [Parameter; 6] = [
-    ("continue", "string", "The next page of a list: what the page before gave."),
-    ("fieldSelector", "string", "Only objects whose fields have these values."),
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most so many objects in an answer."),
-    ("resourceVersion", "string", "How old the answer may be, or where a watch begins."),
-    ("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
-];
-const WATCH: [Parameter; 4] = [
-    ("allowWatchBookmarks", "boolean", "The client understands events that carry a revision and nothing else."),
-    ("sendInitialEvents", "boolean", "Begin a watch with the objects that are there."),
-    ("timeoutSeconds", "integer", "How long a list or watch may take."),
-    ("watch", "boolean", "Follow the changes instead of listing."),
-];
-const REMOVE: [Parameter; 4] = [
-    DRY_RUN,
-    ("gracePeriodSeconds", "integer", "How long the object may take to end."),
-    ("orphanDependents", "boolean", "Deprecated: propagationPolicy says more."),
-    ("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
-];
-
-/// What is done with a path, in the words of the documents: the method, the action, the verb in the operation's name.
-type Action = (&'static str, &'static str, &'static str);
-
-const GET: Action = ("get", "get", "read");
-const LIST: Action = ("get", "list", "list");
-const POST: Action = ("post", "post", "create");
-const PUT: Action = ("put", "put", "replace");
-const CHANGE_PART: Action = ("patch", "patch", "patch");
-const DELETE: Action = ("delete", "delete", "delete");
-const DELETE_ALL: Action = ("delete", "deletecollection", "delete");
+const GET_ONE: Action = Action { method: "get", name: "get", verb: "read", parameters: READ, codes: &[OK] };
+const GET_ALL: Action = Action { method: "get", name: "list", verb: "list", parameters: LIST, codes: &[OK] };
+const POST: Action =
+    Action { method: "post", name: "post", verb: "create", parameters: WRITE, codes: &[OK, CREATED, ACCEPTED] };
+const PUT: Action = Action { method: "put", name: "put", verb: "replace", parameters: WRITE, codes: &[OK, CREATED] };
+const PATCH_ONE: Action =
+    Action { method: "patch", name: "patch", verb: "patch", parameters: CHANGE, codes: &[OK, CREATED] };
+const DELETE_ONE: Action =
+    Action { method: "delete", name: "delete", verb: "delete", parameters: REMOVE, codes: &[OK, ACCEPTED] };
+const DELETE_ALL: Action =
+    Action { method: "delete", name: "deletecollection", verb: "delete", parameters: REMOVE_ALL, codes: &[OK] };
 
 /// The paths of a kind under the root of its group and version.
 pub(super) fn of(kind: &Kind, root: &str) -> Vec<(String, Value)> {
@@ -62,21 +40,18 @@ pub(super) fn of(kind: &Kind, root: &str) -> Vec<(String, Value)> {
     let place = if kind.is_namespaced() { format!("/{root}/namespaces/{{namespace}}") } else { format!("/{root}") };
     let collection = Place { kind, all_namespaces: false, named: false, subresource: "" };
     if kind.is_question {
-        return vec![(format!("{place}/{plural}"), collection.item(vec![collection.post()]))];
+        return vec![(format!("{place}/{plural}"), item(vec![collection.post()]))];
     }
     let object = Place { named: true, ..collection };
     let mut operations = vec![collection.list(), collection.post()];
     operations.extend(kind.deletes_collection.then(|| collection.delete_all()));
     let mut paths = vec![
-        (format!("{place}/{plural}"), collection.item(operations)),
-        (
-            format!("{place}/{plural}/{{name}}"),
-            object.item(vec![object.get(), object.put(), object.patch(), object.delete()]),
-        ),
+        (format!("{place}/{plural}"), item(operations)),
+        (format!("{place}/{plural}/{{name}}"), item(vec![object.get(), object.put(), object.patch(), object.delete()])),
     ];
     if kind.is_namespaced() {
         let everywhere = Place { all_namespaces: true, ..collection };
-        paths.push((format!("/{root}/{plural}"), everywhere.item(vec![everywhere.list()])));
+        paths.push((format!("/{root}/{plural}"), item(vec![everywhere.list()])));
     }
     for subresource in kind.subresources {
         let part = Place { subresource: subresource.name(), ..object };
@@ -84,13 +59,35 @@ pub(super) fn of(kind: &Kind, root: &str) -> Vec<(String, Value)> {
             Subresource::Status => vec![part.get(), part.put(), part.patch()],
             Subresource::Finalize => vec![part.put()],
         };
-        paths.push((format!("{place}/{plural}/{{name}}/{}", subresource.name()), part.item(operations)));
+        paths.push((format!("{place}/{plural}/{{name}}/{}", subresource.name()), item(operations)));
     }
     for question in kind.questions {
         let part = Place { subresource: question.name, ..object };
-        paths.push((format!("{place}/{plural}/{{name}}/{}", question.name), part.item(vec![part.ask(question.kind)])));
+        paths.push((format!("{place}/{plural}/{{name}}/{}", question.name), item(vec![part.ask(question.kind)])));
     }
     paths
+}
+
+/// An operation, its parameters apart.
+struct Operation {
+    method: &'static str,
+    shown: Value,
+    parameters: Parameters,
+}
+
+/// The operations of a path. Parameters that all of them have are said once, for the path.
+fn item(operations: Vec<Operation>) -> Value {
+    let mut shared = operations.first().map(|first| first.parameters.clone()).unwrap_or_default();
+    shared.retain(|name, _| operations.iter().all(|operation| operation.parameters.contains_key(name)));
+    let mut item = Map::from_iter([("parameters".to_owned(), parameters::shown(&shared))]);
+    for Operation { method, mut shown, mut parameters } in operations {
+        parameters.retain(|name, _| !shared.contains_key(name));
+        if !parameters.is_empty() {
+            shown["parameters"] = parameters::shown(&parameters);
+        }
+        item.insert(method.to_owned(), shown);
+    }
+    item.into()
 }
 
 /// One path of a kind.
@@ -103,152 +100,117 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn list(&self) -> (&'static str, Value) {
-        self.operation(LIST, &[&SELECT, &WATCH], None, &list_schema(self.kind))
+    fn list(&self) -> Operation {
+        let plural = self.kind.plural;
+        let says = if self.all_namespaces {
+            format!("All {plural} of all namespaces: a list, or their changes if watch is true.")
+        } else {
+            format!("All {plural} here: a list, or their changes if watch is true.")
+        };
+        self.operation(&GET_ALL, &says, None, &list_schema(self.kind))
     }
 
-    fn post(&self) -> (&'static str, Value) {
-        self.operation(POST, &[&WRITE], Some(body(self.kind.schema)), self.kind.schema)
+    fn post(&self) -> Operation {
+        let says = format!("Makes a new {}.", self.kind.kind);
+        self.operation(&POST, &says, Some(self.body(self.kind.schema)), self.kind.schema)
     }
 
     /// A create of something else than the kind.
-    fn ask(&self, question: &Kind) -> (&'static str, Value) {
-        let (method, mut operation) = self.operation(POST, &[&WRITE], Some(body(question.schema)), question.schema);
-        operation["x-kubernetes-group-version-kind"] = group_version_kind(question, question.kind);
-        (method, operation)
+    fn ask(&self, question: &Kind) -> Operation {
+        let says = format!("Makes a {} for one {}.", question.kind, self.kind.kind);
+        let mut asked = self.operation(&POST, &says, Some(self.body(question.schema)), question.schema);
+        asked.shown["x-kubernetes-group-version-kind"] =
+            group_version_kind(question.group, question.version, question.kind);
+        asked
     }
 
-    fn get(&self) -> (&'static str, Value) {
-        self.operation(GET, &[], None, self.kind.schema)
+    fn get(&self) -> Operation {
+        self.operation(&GET_ONE, &format!("Shows one {}{}.", self.kind.kind, self.part()), None, self.kind.schema)
     }
 
-    fn put(&self) -> (&'static str, Value) {
-        self.operation(PUT, &[&WRITE], Some(body(self.kind.schema)), self.kind.schema)
+    fn put(&self) -> Operation {
+        let says = format!("Puts what is sent in place of a {}{}.", self.kind.kind, self.part());
+        self.operation(&PUT, &says, Some(self.body(self.kind.schema)), self.kind.schema)
     }
 
-    fn patch(&self) -> (&'static str, Value) {
-        let custom = schema::definition(self.kind.schema).is_some_and(|definition| definition.custom);
-        let strategic = (!custom).then_some("application/strategic-merge-patch+json");
-        let types = ["application/json-patch+json", "application/merge-patch+json"].into_iter().chain(strategic);
-        let content: Map<_, _> = types.map(|ty| (ty.to_owned(), json!({ "schema": reference(PATCH) }))).collect();
-        self.operation(CHANGE_PART, &[&CHANGE], Some(content.into()), self.kind.schema)
+    fn patch(&self) -> Operation {
+        let strategic = self.kind.is_built_in().then_some("application/strategic-merge-patch+json");
+        let types = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+        let body = content(types.into_iter().chain(strategic), PATCH);
+        let says = format!("Changes fields of a {}{}.", self.kind.kind, self.part());
+        self.operation(&PATCH_ONE, &says, Some(body), self.kind.schema)
     }
 
-    fn delete(&self) -> (&'static str, Value) {
-        let answer = if self.kind.answers_deleted { self.kind.schema } else { STATUS };
-        self.operation(DELETE, &[&REMOVE], Some(body(DELETE_OPTIONS)), answer)
+    fn delete(&self) -> Operation {
+        // A deleted namespace is answered too, but documents have always called it a Status.
+        let shown = self.kind.answers_deleted && !self.kind.has(Subresource::Finalize);
+        let answer = if shown { self.kind.schema } else { STATUS };
+        let says = format!("Deletes a {}.", self.kind.kind);
+        self.operation(&DELETE_ONE, &says, Some(self.body(DELETE_OPTIONS)), answer)
     }
 
-    fn delete_all(&self) -> (&'static str, Value) {
-        self.operation(DELETE_ALL, &[&REMOVE, &SELECT], Some(body(DELETE_OPTIONS)), STATUS)
+    fn delete_all(&self) -> Operation {
+        let says = format!("Deletes all {} that the selectors choose.", self.kind.plural);
+        self.operation(&DELETE_ALL, &says, Some(self.body(DELETE_OPTIONS)), STATUS)
     }
 
-    fn operation(
-        &self,
-        action: Action,
-        parameters: &[&[Parameter]],
-        body: Option<Value>,
-        answer: &str,
-    ) -> (&'static str, Value) {
-        let (method, name, _) = action;
+    /// What an operation is about, if it is a part of the object.
+    fn part(&self) -> String {
+        if self.subresource.is_empty() { String::new() } else { format!(", as far as its {} goes", self.subresource) }
+    }
+
+    fn operation(&self, action: &Action, says: &str, body: Option<Value>, answer: &str) -> Operation {
         let mut types = vec!["application/json", "application/yaml"];
-        if name == "list" {
-            types.push("application/json;stream=watch");
+        if self.kind.is_built_in() {
+            types.push("application/vnd.kubernetes.protobuf");
+            if action.name == "list" {
+                types.extend(["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]);
+            }
         }
-        let content: Map<_, _> =
-            types.into_iter().map(|ty| (ty.to_owned(), json!({ "schema": reference(answer) }))).collect();
-        let answered = |text: &str| json!({ "description": text, "content": content });
-        let mut responses = Map::from_iter([("200".to_owned(), answered("OK"))]);
-        match name {
-            "post" => {
-                responses.insert("201".to_owned(), answered("Created"));
-                responses.insert("202".to_owned(), answered("Accepted"));
-            }
-            "put" | "patch" => {
-                responses.insert("201".to_owned(), answered("Created"));
-            }
-            "delete" => {
-                responses.insert("202".to_owned(), answered("Accepted"));
-            }
-            _ => {}
-        }
+        let answered = content(types, answer);
+        let code =
+            |(code, text): &(&str, &str)| ((*code).to_owned(), json!({ "description": text, "content": answered }));
+        let mut responses: Map<_, _> = action.codes.iter().map(code).collect();
         responses.insert("401".to_owned(), json!({ "description": "Unauthorized" }));
-        let mut operation = json!({
-            "tags": [tag(self.kind)],
+        let mut shown = json!({
+            "tags": [tag(self.kind.group, self.kind.version)],
+            "description": says,
             "operationId": self.operation_id(action),
             "responses": responses,
-            "x-kubernetes-action": name,
-            "x-kubernetes-group-version-kind": group_version_kind(self.kind, self.kind.kind),
+            "x-kubernetes-action": action.name,
+            "x-kubernetes-group-version-kind": group_version_kind(self.kind.group, self.kind.version, self.kind.kind),
         });
-        let parameters: Vec<Value> = parameters.iter().copied().flatten().map(query_parameter).collect();
-        if !parameters.is_empty() {
-            operation["parameters"] = parameters.into();
-        }
         if let Some(content) = body {
-            operation["requestBody"] = json!({ "content": content, "required": !name.starts_with("delete") });
+            shown["requestBody"] = json!({ "content": content });
+            if !action.name.starts_with("delete") {
+                shown["requestBody"]["required"] = true.into();
+            }
         }
-        (method, operation)
+        let name = self.named.then_some(&NAME);
+        let namespace = (self.kind.is_namespaced() && !self.all_namespaces).then_some(&NAMESPACE);
+        let parameters = parameters::by_name(action.parameters.iter().copied().chain(name).chain(namespace));
+        Operation { method: action.method, shown, parameters }
     }
 
     /// `patchCoreV1NamespacedServiceStatus`.
-    fn operation_id(&self, (_, action, verb): Action) -> String {
-        let collection = if action == "deletecollection" { "Collection" } else { "" };
+    fn operation_id(&self, action: &Action) -> String {
+        let collection = if action.name == "deletecollection" { "Collection" } else { "" };
         let namespaced = if self.kind.is_namespaced() && !self.all_namespaces { "Namespaced" } else { "" };
         let everywhere = if self.all_namespaces { "ForAllNamespaces" } else { "" };
-        let (group, version) = (group_words(self.kind), capitalized(self.kind.version));
-        let part = capitalized(self.subresource);
-        format!("{verb}{group}{version}{collection}{namespaced}{}{part}{everywhere}", self.kind.kind)
+        let (group, version) = (group_words(self.kind.group), capitalized(self.kind.version));
+        let (verb, kind, part) = (action.verb, self.kind.kind, capitalized(self.subresource));
+        format!("{verb}{group}{version}{collection}{namespaced}{kind}{part}{everywhere}")
     }
 
-    /// The operations of the path, and the parameters that they share.
-    fn item(&self, operations: Vec<(&'static str, Value)>) -> Value {
-        let mut parameters = Vec::new();
-        if self.named {
-            parameters.push(path_parameter("name", "The name of the object."));
-        }
-        if self.kind.is_namespaced() && !self.all_namespaces {
-            parameters.push(path_parameter("namespace", "The namespace of the objects."));
-        }
-        parameters.push(query_parameter(&("pretty", "string", "true: an answer that is laid out for people.")));
-        let mut item: Map<_, _> =
-            operations.into_iter().map(|(method, operation)| (method.to_owned(), operation)).collect();
-        item.insert("parameters".to_owned(), parameters.into());
-        item.into()
+    /// A request body of that schema.
+    fn body(&self, schema: &str) -> Value {
+        // Built-in kinds say nothing of the types they take, others do.
+        let types: &[&str] = if self.kind.is_built_in() { &["*/*"] } else { &["application/json", "application/yaml"] };
+        content(types.iter().copied(), schema)
     }
 }
 
-/// A request body of that schema, in whatever type it comes.
-fn body(schema: &str) -> Value {
-    json!({ "*/*": { "schema": reference(schema) } })
-}
-
-fn query_parameter((name, ty, description): &Parameter) -> Value {
-    json!({ "name": name, "in": "query", "description": description, "schema": { "type": ty, "uniqueItems": true } })
-}
-
-fn path_parameter(name: &str, description: &str) -> Value {
-    let schema = json!({ "type": "string", "uniqueItems": true });
-    json!({ "name": name, "in": "path", "description": description, "required": true, "schema": schema })
-}
-
-/// `core_v1`, `networking_v1`, `whereaboutsCniCncfIo_v1alpha1`.
-fn tag(kind: &Kind) -> String {
-    let words = group_words(kind);
-    let mut letters = words.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-    format!("{}{}_{}", first.map(String::from).unwrap_or_default(), letters.as_str(), kind.version)
-}
-
-/// The group in the names of operations: `Core`, `Networking` for networking.k8s.io, `WhereaboutsCniCncfIo`.
-fn group_words(kind: &Kind) -> String {
-    match kind.group.strip_suffix(".k8s.io").unwrap_or(kind.group) {
-        "" => "Core".to_owned(),
-        group => group.split(['.', '-']).map(capitalized).collect(),
-    }
-}
-
-fn capitalized(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    format!("{}{}", first.map(String::from).unwrap_or_default(), letters.as_str())
+/// That schema in each of the media types.
+pub(super) fn content(types: impl IntoIterator<Item = &'static str>, schema: &str) -> Value {
+    types.into_iter().map(|ty| (ty.to_owned(), json!({ "schema": reference(schema) }))).collect::<Map<_, _>>().into()
 }

@@ -1,88 +1,97 @@
-//! The schemas of the kinds' structures, from the tables.
+//! The schemas of structures, from the tables and the descriptions.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{group_version_kind, list_schema, reference};
+use super::{LIST_META, Served, list_schema, reference};
 use crate::kind::Kind;
-use crate::schema::{self, Definition, Field, ListKind, Patch, Type};
-
-/// The name of the schema of a patch, which can be anything.
-pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+use crate::schema::{self, Definition, Descriptions, Field, ListKind, Patch, Type};
 
 const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
-const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
+const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+const DURATION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Duration";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
-/// What every document refers to, whatever its kinds.
-const COMMON: [&str; 3] =
-    ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.Status", LIST_META];
-
-/// The schemas of those kinds and of all that they refer to.
-pub(super) fn of(kinds: &[&Kind]) -> Value {
-    let mut schemas = Schemas(BTreeMap::from([(PATCH.to_owned(), json!({ "type": "object" }))]));
-    for kind in kinds {
-        schemas.add(kind.schema);
-        schemas.mark(kind.schema, kind, kind.kind);
-        if !kind.is_question {
-            schemas.add_list(kind);
-            schemas.mark(&list_schema(kind), kind, &format!("{}List", kind.kind));
-        }
-        for question in kind.questions.iter().map(|question| question.kind) {
-            schemas.add(question.schema);
-            schemas.mark(question.schema, question, question.kind);
-        }
-    }
-    for name in COMMON {
+/// The schemas of those names and of all that they refer to.
+pub(super) fn of<'a>(names: impl IntoIterator<Item = &'a str>, served: &Served<'_>) -> Value {
+    let mut schemas = Schemas { made: BTreeMap::new(), said: Descriptions::read(), served };
+    for name in names {
         schemas.add(name);
     }
-    Value::Object(schemas.0.into_iter().collect())
+    Value::Object(schemas.made.into_iter().collect())
 }
 
-struct Schemas(BTreeMap<String, Value>);
+struct Schemas<'a> {
+    made: BTreeMap<String, Value>,
+    said: Descriptions,
+    served: &'a Served<'a>,
+}
 
-impl Schemas {
+impl Schemas<'_> {
     fn add(&mut self, name: &str) {
-        if let Some(definition) = schema::definition(name)
-            && !self.0.contains_key(name)
-        {
-            // Its name is taken before its fields are looked at, because one of them may lead back here.
-            self.0.insert(name.to_owned(), Value::Null);
-            let schema = self.structure(definition);
-            self.0.insert(name.to_owned(), schema);
+        if self.made.contains_key(name) {
+            return;
         }
+        // Its name is taken before its fields are looked at, because one of them may lead back here.
+        self.made.insert(name.to_owned(), Value::Null);
+        let mut schema = self.named(name);
+        let kinds = self.served.kinds_of(name);
+        if !kinds.is_empty() {
+            schema["x-kubernetes-group-version-kind"] = kinds.into();
+        }
+        self.made.insert(name.to_owned(), schema);
+    }
+
+    fn named(&mut self, name: &str) -> Value {
+        if let Some(definition) = schema::definition(name) {
+            return self.structure(definition, definition.custom);
+        }
+        let list_of = self.served.kinds.iter().find(|kind| list_schema(kind) == name);
+        if let Some(kind) = list_of {
+            return self.list(kind);
+        }
+        let mut schema = match name {
+            TIME | MICRO_TIME => json!({ "type": "string", "format": "date-time" }),
+            DURATION => json!({ "type": "string" }),
+            QUANTITY => json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
+            INT_OR_STRING => {
+                json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] })
+            }
+            _ => json!({ "type": "object" }),
+        };
+        describe(&mut schema, self.said.named(name));
+        schema
     }
 
     /// Lists of a kind that the tables have no list for are like all others.
-    fn add_list(&mut self, kind: &Kind) {
-        let name = list_schema(kind);
-        self.add(&name);
-        self.0.entry(name).or_insert_with(|| {
-            json!({
-                "type": "object",
-                "description": format!("A list of {}.", kind.plural),
-                "required": ["items"],
-                "properties": {
-                    "apiVersion": { "type": "string" },
-                    "kind": { "type": "string" },
-                    "metadata": { "allOf": [reference(LIST_META)] },
-                    "items": { "type": "array", "items": reference(kind.schema) },
+    fn list(&mut self, kind: &Kind) -> Value {
+        self.add(LIST_META);
+        self.add(kind.schema);
+        json!({
+            "type": "object",
+            "description": format!("A list of {}.", kind.plural),
+            "required": ["items"],
+            "properties": {
+                "apiVersion": { "type": "string", "description": self.said.of_all("apiVersion") },
+                "kind": { "type": "string", "description": self.said.of_all("kind") },
+                "metadata": { "allOf": [reference(LIST_META)], "description": self.said.of_all("metadata") },
+                "items": {
+                    "type": "array",
+                    "description": self.said.of_all("items"),
+                    "items": reference(kind.schema),
                 },
-            })
-        });
+            },
+        })
     }
 
-    fn mark(&mut self, name: &str, kind: &Kind, as_kind: &str) {
-        if let Some(schema) = self.0.get_mut(name) {
-            schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(kind, as_kind)]);
-        }
-    }
-
-    fn structure(&mut self, definition: &Definition) -> Value {
+    fn structure(&mut self, definition: &Definition, custom: bool) -> Value {
         let properties: Map<_, _> = definition
             .fields
             .values()
-            .map(|field| (field.name.clone(), self.property(field, definition.custom)))
+            .map(|field| (field.name.clone(), self.property(definition, field, custom)))
             .collect();
         let mut schema = json!({ "type": "object", "properties": properties });
         let required: Vec<&str> =
@@ -93,16 +102,17 @@ impl Schemas {
         if definition.atomic {
             schema["x-kubernetes-map-type"] = "atomic".into();
         }
-        describe(&mut schema, &definition.description);
+        if let Some(unions) = &definition.unions {
+            schema["x-kubernetes-unions"] = unions.clone();
+        }
+        describe(&mut schema, self.said.definition(definition));
         schema
     }
 
-    fn property(&mut self, field: &Field, custom: bool) -> Value {
-        let mut schema = if field.go.ty.as_deref() == Some("v1.FieldsV1") {
-            self.0.entry(FIELDS.to_owned()).or_insert_with(|| json!({ "type": "object" }));
-            reference(FIELDS)
-        } else {
-            self.value(&field.ty, custom)
+    fn property(&mut self, definition: &Definition, field: &Field, custom: bool) -> Value {
+        let mut schema = match field.go.ty.as_deref() {
+            Some("v1.FieldsV1") => self.reference(FIELDS),
+            _ => self.value(&field.ty, custom),
         };
         // What stands beside a reference is ignored by some readers, so what is said of the field stands around it.
         if schema.get("$ref").is_some() {
@@ -116,7 +126,7 @@ impl Schemas {
             let one = if matches!(field.ty, Type::List(_)) { &mut schema["items"] } else { &mut schema };
             one["enum"] = field.values.clone().into();
         }
-        describe(&mut schema, &field.description);
+        describe(&mut schema, self.said.field(definition, field));
         merging(&mut schema, field);
         schema
     }
@@ -131,30 +141,15 @@ impl Schemas {
             Type::Double => json!({ "type": "number", "format": "double" }),
             Type::Bytes => json!({ "type": "string", "format": "byte" }),
             Type::Json => json!({ "type": "object" }),
-            Type::Time => self.plain(
-                "io.k8s.apimachinery.pkg.apis.meta.v1.Time",
-                || json!({ "type": "string", "format": "date-time" }),
-            ),
-            Type::MicroTime => self.plain(
-                "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
-                || json!({ "type": "string", "format": "date-time" }),
-            ),
-            Type::Duration => {
-                self.plain("io.k8s.apimachinery.pkg.apis.meta.v1.Duration", || json!({ "type": "string" }))
-            }
-            Type::Quantity => self.plain(
-                "io.k8s.apimachinery.pkg.api.resource.Quantity",
-                || json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
-            ),
-            Type::IntOrString => self.plain(
-                "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-                || json!({ "oneOf": [{ "type": "integer" }, { "type": "string" }], "format": "int-or-string" }),
-            ),
+            Type::Time => self.reference(TIME),
+            Type::MicroTime => self.reference(MICRO_TIME),
+            Type::Duration => self.reference(DURATION),
+            Type::Quantity => self.reference(QUANTITY),
+            Type::IntOrString => self.reference(INT_OR_STRING),
             Type::Struct(_) => match schema::resolve(ty) {
-                Some(definition) => {
-                    self.add(&definition.name);
-                    reference(&definition.name)
-                }
+                // The parts of a custom kind have no names that others could refer to, its metadata alone has.
+                Some(part) if custom && !schema::is_metadata(part) => self.structure(part, true),
+                Some(part) => self.reference(&part.name),
                 None => json!({ "type": "object" }),
             },
             Type::List(item) => json!({ "type": "array", "items": self.item(item, custom) }),
@@ -174,9 +169,8 @@ impl Schemas {
         schema
     }
 
-    /// A type that has a schema of its own although it is no structure.
-    fn plain(&mut self, name: &str, schema: impl FnOnce() -> Value) -> Value {
-        self.0.entry(name.to_owned()).or_insert_with(schema);
+    fn reference(&mut self, name: &str) -> Value {
+        self.add(name);
         reference(name)
     }
 }
@@ -192,8 +186,8 @@ fn zero(ty: &Type) -> Option<Value> {
     }
 }
 
-fn describe(schema: &mut Value, description: &str) {
-    if !description.is_empty() {
+fn describe(schema: &mut Value, description: Option<&str>) {
+    if let Some(description) = description {
         schema["description"] = description.into();
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Two tables hold the facts: `builtin.table`, which `cargo xtask generate schema` makes from the Go types of the built-in
 //! kinds, and `own.table`, which is written by hand. What a request may hold is checked here by the tables, and brought to
-//! the one form that is stored; what the values mean is the kinds' business.
+//! the one form that is stored; what the values mean is the kinds' business. What is said of the fields, for people who ask,
+//! is in `descriptions`.
 //!
 //! A body goes through here like this: [`parse`] reads it, [`check`] says whether it can be what it says it is,
 //! [`prune`] drops what no field can hold, the kind fills in defaults and validates ([`validate`] first, for kinds without
 //! a Go type), and [`canonical`] brings it to the form that is stored.
 
 mod check;
+mod descriptions;
 mod form;
 mod parse;
 mod table;
@@ -23,6 +25,7 @@ mod tests;
 use std::sync::LazyLock;
 
 pub use check::{Fault, check};
+pub(crate) use descriptions::Descriptions;
 pub use form::{canonical, prune};
 pub use parse::{Parsed, parse};
 pub use table::{Definition, Field, Go, Inlined, ListKind, Patch, Table, TableError, Type};
@@ -54,6 +57,6 @@ pub fn resolve(ty: &Type) -> Option<&'static Definition> {
 }
 
 /// Whether the definition is that of `metadata`, which has a Go type in every kind.
-fn is_metadata(definition: &Definition) -> bool {
+pub(crate) fn is_metadata(definition: &Definition) -> bool {
     definition.name == "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 }

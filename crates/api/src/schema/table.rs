@@ -4,12 +4,13 @@
 //! say nothing.
 //!
 //! ```text
-//! definition NAME [atomic] [custom] [-- DESCRIPTION]
+//! definition NAME [atomic] [custom] [unions=JSON] [-- DESCRIPTION]
 //!   NAME NUMBER TYPE [WORD...] [-- DESCRIPTION]
 //! ```
 //!
-//! NUMBER is the field's number in protobuf, 0 if it has none. TYPE is `string`, `boolean`, `int32`, `int64`, `double`,
-//! `bytes`, `time`, `microtime`, `duration`, `quantity`, `intorstring`, `json`, the name of a definition, `[]TYPE` or
+//! A table that a program makes has no descriptions, they are in `descriptions/`. `unions` is what is published as
+//! `x-kubernetes-unions`. NUMBER is the field's number in protobuf, 0 if it has none. TYPE is `string`, `boolean`, `int32`,
+//! `int64`, `double`, `bytes`, `time`, `microtime`, `duration`, `quantity`, `intorstring`, `json`, the name of a definition, `[]TYPE` or
 //! `{}TYPE`. The words, in any order:
 //!
 //! | word | meaning |
@@ -31,12 +32,14 @@ pub struct Definition {
     pub name: String,
     /// Its fields by JSON name.
     pub fields: BTreeMap<String, Field>,
-    /// What it is, for those who ask the server; empty if nobody wrote it down.
+    /// What it is, for those who ask the server; empty if the table does not say.
     pub description: String,
     /// Whether it is applied as a whole, never field by field.
     pub atomic: bool,
     /// Whether it has no Go type, as kinds from a `CustomResourceDefinition` have none: what is written is kept.
     pub custom: bool,
+    /// Which of its fields exclude one another, as clients are told.
+    pub unions: Option<Value>,
 }
 
 impl Definition {
@@ -73,7 +76,7 @@ pub struct Field {
     pub default: Option<Value>,
     /// The values that are allowed, of a list's items if it is one; empty if all are.
     pub values: Vec<Value>,
-    /// What it is, for those who ask the server; empty if nobody wrote it down.
+    /// What it is, for those who ask the server; empty if the table does not say.
     pub description: String,
     /// How Go has it.
     pub go: Go,
@@ -232,11 +235,15 @@ fn parse_definition(lines: &[&str], names: &[&str]) -> Result<Definition, TableE
         description,
         atomic: false,
         custom: false,
+        unions: None,
     };
     for word in words {
-        match word {
-            "atomic" => definition.atomic = true,
-            "custom" => definition.custom = true,
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("atomic", "") => definition.atomic = true,
+            ("custom", "") => definition.custom = true,
+            ("unions", value) => {
+                definition.unions = Some(serde_json::from_str(value).map_err(|error| wrong(head, error.to_string()))?);
+            }
             _ => return Err(wrong(head, format!("`{word}` is not a word of a definition"))),
         }
     }
@@ -351,7 +358,7 @@ mod tests {
 
     const SMALL: &str = r#"
 # A comment.
-definition io.x.v1.Pool custom -- A pool -- of things.
+definition io.x.v1.Pool custom unions=[{"a":1}] -- A pool -- of things.
   ports 3 []io.x.v1.Port required map=port,protocol patch=merge,retainKeys key=port in=Inner:2 -- Its ports.
 
 definition io.x.v1.Port atomic
@@ -366,6 +373,7 @@ definition io.x.v1.Port atomic
         assert!(pool.custom && !pool.atomic);
         assert_eq!((pool.go_type(), pool.short_name()), ("v1.Pool", "Pool"));
         assert_eq!(pool.description, "A pool -- of things.");
+        assert_eq!(pool.unions, Some(json!([{"a": 1}])));
         let ports = &pool.fields["ports"];
         assert_eq!((ports.number, ports.required, ports.description.as_str()), (3, true, "Its ports."));
         assert_eq!(ports.list, ListKind::Map(vec!["port".into(), "protocol".into()]));

@@ -189,13 +189,14 @@ impl Machinery {
             }
             Path::Other => {
                 get()?;
-                self.other(&request.path, query, shutdown).ok_or_else(Failure::no_such_resource)
+                self.other(request, query, shutdown).ok_or_else(Failure::no_such_resource)
             }
         }
     }
 
     /// Paths that are about the server itself.
-    fn other(&self, path: &str, query: &Query, shutdown: &Shutdown) -> Option<Reply> {
+    fn other(&self, request: &Request, query: &Query, shutdown: &Shutdown) -> Option<Reply> {
+        let Request { path, headers, .. } = request;
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         match parts.as_slice() {
             ["version"] => Some(Reply::value(StatusCode::OK, &version())),
@@ -213,7 +214,7 @@ impl Machinery {
                 health::report(endpoint, one, self.checks(endpoint, shutdown), query)
             }
             ["openapi", "v2"] => Some(openapi::version_2()),
-            ["openapi", "v3", rest @ ..] => openapi::answer(rest),
+            ["openapi", "v3", rest @ ..] => openapi::answer(rest, query, headers),
             _ => None,
         }
     }

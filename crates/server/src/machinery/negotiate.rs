@@ -128,6 +128,11 @@ fn first<T: Copy + PartialEq>(
     Some(if instead { json } else { found })
 }
 
+/// Whether the client takes JSON.
+pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
+    !headers.contains_key(ACCEPT) || clauses(headers).iter().any(|clause| clause.encoding() == Some(Encoding::Json))
+}
+
 /// What the client wants of a resource; only built-in ones have protobuf.
 pub(crate) fn wanted(headers: &HeaderMap, built_in: bool) -> Result<Wanted, Failure> {
     if !headers.contains_key(ACCEPT) {
