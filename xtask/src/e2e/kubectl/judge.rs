@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::explained::undescribed;
 use super::mask::Masks;
 use super::run::Ending;
 use super::script::{Allowance, Case, Step, Way};
@@ -71,6 +72,7 @@ fn compared(step: &Step, masks: &Masks, text: &str) -> String {
             lines.sort_unstable();
             lines.join("\n")
         }
+        Allowance::Undescribed => undescribed(&text),
     })
 }
 

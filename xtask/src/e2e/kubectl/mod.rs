@@ -3,13 +3,14 @@
 //! The scripts in `cases` say what to do and hardly ever what should come of it: the control does. What it said is kept in
 //! the cache, so that a quick run asks it only about cases that are new or changed.
 
+mod explained;
 mod judge;
 mod kept;
 mod mask;
 mod run;
 mod script;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +29,11 @@ use super::servers::Servers;
 use super::{Options, Place};
 
 const SUITE: &str = "server";
+/// The file of a script with what the control is given before anything runs.
+const CONTROL_FILE: &str = "control.yaml";
+/// The control documents a new kind within seconds.
+const SERVED_WITHIN: Duration = Duration::from_mins(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 const SCRIPTS: &[Script] = &[
     Script { name: "read", text: include_str!("cases/read.txt"), of_store: true },
@@ -43,6 +49,7 @@ const SCRIPTS: &[Script] = &[
     Script { name: "auth", text: include_str!("cases/auth.txt"), of_store: false },
     Script { name: "warnings", text: include_str!("cases/warnings.txt"), of_store: false },
     Script { name: "commands", text: include_str!("cases/commands.txt"), of_store: false },
+    Script { name: "explain", text: include_str!("cases/explain.txt"), of_store: false },
 ];
 
 /// A file of cases.
@@ -123,6 +130,9 @@ fn on<'a>(
     let outcome = servers.folder(SUITE, place).and_then(|folder| {
         let server = servers.start(place, &folder)?;
         let kubectl = servers.kubectl(&server, &folder)?;
+        if place == Place::Control {
+            furnish(cases, &kubectl)?;
+        }
         ground(cases, &kubectl)?;
         each(cases, &kubectl, &folder, |case, (endings, took)| {
             let outcome = match endings.and_then(|endings| judge(case, endings)) {
@@ -136,6 +146,32 @@ fn on<'a>(
     if let Err(error) = outcome {
         report.case(SUITE, place, "the server serves", &Outcome::Failed(format!("{error:#}")), started.elapsed());
     }
+}
+
+/// Makes the kinds in the control that ours has by itself, and waits until it serves and documents them.
+fn furnish(cases: &[&Case], kubectl: &Kubectl) -> Result<()> {
+    let files = cases.iter().flat_map(|case| &case.files);
+    let manifests: BTreeSet<&str> =
+        files.filter(|(name, _)| name == CONTROL_FILE).map(|(_, text)| text.as_str()).collect();
+    for manifest in manifests {
+        let said = kubectl.run_with_input(&["create", "-f", "-"], manifest)?;
+        ensure!(said.success(), "could not furnish the control: {}", said.stderr);
+        let groups = manifest.lines().filter_map(|line| line.trim().strip_prefix("group: "));
+        let documents: Vec<_> = groups.map(|group| format!("\"apis/{group}/")).collect();
+        let began = Instant::now();
+        loop {
+            let said = kubectl.run(&["get", "--raw", "/openapi/v3"])?;
+            if documents.iter().all(|document| said.stdout.contains(document)) {
+                break;
+            }
+            ensure!(began.elapsed() < SERVED_WITHIN, "the control does not document what it was given");
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+    // kubectl remembers what there was; this makes it look again.
+    let said = kubectl.run(&["api-resources"])?;
+    ensure!(said.success(), "the control does not say what it serves: {}", said.stderr);
+    Ok(())
 }
 
 /// Makes the namespaces of all cases at once: a kubectl for each would take as long as the cases. Each has the service

@@ -16,8 +16,11 @@
 //! keep ^NAME because ...      of the step above, only these lines are compared
 //! mask v1\.\d+ because ...    of the step above, this is not compared, nor that it is there
 //! sort because ...            of the step above, the order of lines is not compared
+//! undescribed because ...     of the step above, what explains fields in words is not compared
 //! # a remark
 //! ```
+//!
+//! A file `control.yaml` before the first case is what the control is given before anything runs: what ours has by itself.
 //!
 //! `$NS` stands for the namespace of the case. Knows nothing of servers.
 
@@ -71,6 +74,8 @@ pub(super) enum Allowance {
     Mask(Regex),
     /// The order of lines is not compared.
     Sort,
+    /// The descriptions of what is explained are not compared.
+    Undescribed,
 }
 
 /// What the lines that are indented next belong to.
@@ -136,6 +141,8 @@ impl Parser {
             self.step()?.allowances.push(Allowance::Mask(reasoned(pattern)?));
         } else if line.starts_with("sort because ") {
             self.step()?.allowances.push(Allowance::Sort);
+        } else if line.starts_with("undescribed because ") {
+            self.step()?.allowances.push(Allowance::Undescribed);
         } else {
             let (sign, command) = line.split_once(' ').context("neither a command nor a heading")?;
             let (way, command) = match sign {
