@@ -273,6 +273,34 @@ mod tests {
     }
 
     #[test]
+    fn a_delete_is_documented_with_what_it_answers() {
+        let document = made("", "v1");
+        let answer = |path: &str| {
+            let content =
+                &document["paths"][format!("/api/v1/{path}/{{name}}")]["delete"]["responses"]["200"]["content"];
+            content["application/json"]["schema"]["$ref"]
+                .as_str()
+                .unwrap_or_default()
+                .rsplit('.')
+                .next()
+                .map(str::to_owned)
+        };
+        assert_eq!(answer("namespaces/{namespace}/pods").as_deref(), Some("Pod"));
+        assert_eq!(answer("namespaces/{namespace}/configmaps").as_deref(), Some("Status"));
+        assert_eq!(answer("namespaces").as_deref(), Some("Status"), "as it always was");
+    }
+
+    #[test]
+    fn only_built_in_kinds_have_protobuf_and_strategic_patches() {
+        for kind in KINDS {
+            let document = made(kind.group, kind.version).to_string();
+            for ty in ["application/strategic-merge-patch+json", "application/vnd.kubernetes.protobuf;stream=watch"] {
+                assert_eq!(document.contains(ty), kind.is_built_in(), "{ty} in {}", kind.api_version());
+            }
+        }
+    }
+
+    #[test]
     fn the_parts_of_a_custom_kind_stand_in_it() {
         let document = made("whereabouts.cni.cncf.io", "v1alpha1");
         let pool = &document["components"]["schemas"]["io.cncf.cni.whereabouts.v1alpha1.NodeSlicePool"];
