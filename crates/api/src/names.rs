@@ -186,6 +186,20 @@ pub fn port_number(port: i64) -> Option<String> {
     (!(1..=65535).contains(&port)).then(|| between(1, 65535))
 }
 
+/// Faults of a port number that is a name: it is written in one way only.
+pub fn canonical_port(text: &str) -> Vec<String> {
+    let is_port = text.parse::<u16>().is_ok_and(|port| port > 0 && port.to_string() == text);
+    if is_port { Vec::new() } else { vec!["must be a port number between 1 and 65535".to_owned()] }
+}
+
+/// The first and the last port of a range: `30000-32767`.
+pub fn port_range(text: &str) -> Option<(u16, u16)> {
+    let (first, last) = text.split_once('-')?;
+    let port = |text: &str| canonical_port(text).is_empty().then(|| text.parse().ok()).flatten();
+    let (first, last) = (port(first)?, port(last)?);
+    (first <= last).then_some((first, last))
+}
+
 /// The words for a number outside its bounds.
 pub fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")

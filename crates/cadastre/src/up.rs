@@ -63,6 +63,8 @@ async fn serve(options: Options) -> Result<()> {
         authority: identities.authority.clone(),
         authenticator: Arc::clone(&authenticator),
         issuer: Some(issuer),
+        service_ranges: options.service_cluster_ip_range.ranges(),
+        node_ports: options.service_node_port_range.bounds(),
     };
     let server = Server::new(store.clone(), config);
     server.prepare().await.map_err(|failure| anyhow!("the first objects cannot be written: {failure}"))?;

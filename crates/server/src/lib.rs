@@ -16,15 +16,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Object;
-use serde_json::json;
+use space::Cidr;
 use store::Store;
 
 use self::access::accounts::{Issuer, Lookup};
 use self::access::{Authenticator, User};
 use self::front::{Counters, Shutdown};
+use self::machinery::Machinery;
 pub use self::machinery::{Cause, Content, Details, Failure, Pieces, Reply, Request, Status};
-use self::machinery::{Machinery, New, catalog, insert};
 
 /// The most bytes that the body of a request may have.
 pub const MOST_REQUEST_BYTES: usize = 3 * 1024 * 1024;
@@ -34,6 +33,12 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long Events stay after their last write.
 pub const EVENT_TTL: Duration = Duration::from_hours(1);
+
+/// Where Service IPs come from, if nothing else is said.
+pub const SERVICE_RANGE: &str = "10.0.0.0/24";
+
+/// The first and the last node port, if nothing else is said.
+pub const NODE_PORTS: (u16, u16) = (30_000, 32_767);
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -55,6 +60,10 @@ pub struct Config {
     pub authenticator: Arc<Authenticator>,
     /// Signs tokens for `ServiceAccount`s; without it they get none.
     pub issuer: Option<Arc<Issuer>>,
+    /// Where Service IPs come from: one range, or one of each family, the preferred first.
+    pub service_ranges: Vec<Cidr>,
+    /// The first and the last node port.
+    pub node_ports: (u16, u16),
 }
 
 impl Default for Config {
@@ -68,6 +77,8 @@ impl Default for Config {
             authority: String::new(),
             authenticator: Arc::default(),
             issuer: None,
+            service_ranges: Cidr::strict(SERVICE_RANGE).into_iter().collect(),
+            node_ports: NODE_PORTS,
         }
     }
 }
@@ -91,21 +102,11 @@ impl Server {
         Self { machinery: Arc::new(Machinery::new(store, config)), most_request_bytes }
     }
 
-    /// Makes what is always there: the namespaces that clients count on. Does nothing where they are.
+    /// Makes what is always there: the namespaces that clients count on, the ranges of Services, and the Service of this server.
+    /// Does nothing where they are. Mends what is written of addresses and ports, if it does not agree with the Services.
     pub async fn prepare(&self) -> Result<(), Failure> {
-        let Some(namespaces) = catalog().resource("", "v1", registry::namespaces::PREFIX) else {
-            return Ok(());
-        };
-        for name in registry::namespaces::ALWAYS {
-            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            let object = Object::from_value(object).unwrap_or_default();
-            let new = New { object, manager: Some("kube-apiserver") };
-            match insert(&self.machinery.store, namespaces, "", new, false, &mut Vec::new()).await {
-                Err(failure) if failure.reason != "AlreadyExists" => return Err(failure),
-                _ => {}
-            }
-        }
-        Ok(())
+        registry::services::repair(&self.machinery.around).await?;
+        registry::prepare(&self.machinery).await
     }
 
     /// Does what nobody asks for, until the shutdown begins: collects dependents that lost their owners, empties deleted

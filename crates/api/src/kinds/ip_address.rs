@@ -33,7 +33,8 @@ pub(super) static V1BETA1: Kind = Kind {
     ..KIND
 };
 
-fn validate(object: &Object, errors: &mut Errors) {
+/// Holds the parent of an object against the rules: the same for all that stand for something that was given to somebody.
+pub(super) fn validate(object: &Object, errors: &mut Errors) {
     let path = Path::new("spec").child("parentRef");
     let Some(parent) = object.at(&["spec", "parentRef"]).filter(|parent| parent.is_object()) else {
         return errors.required(&path, "");
@@ -51,7 +52,8 @@ fn validate(object: &Object, errors: &mut Errors) {
     }
 }
 
-fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
+/// Notes a change of the parent, which is none that can be made.
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
     validate(new, errors);
     let parent = |object: &Object| {
         let names = [("Group", "group"), ("Resource", "resource"), ("Namespace", "namespace"), ("Name", "name")];
@@ -63,7 +65,12 @@ fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
 }
 
 fn row(object: &Object) -> Vec<Cell> {
-    let parent = match object.at(&["spec", "parentRef"]) {
+    vec![object.name().into(), parent(object).into()]
+}
+
+/// Whose it is, in short: `services/default/web`.
+pub(super) fn parent(object: &Object) -> String {
+    match object.at(&["spec", "parentRef"]) {
         Some(parent) if parent.is_object() => {
             let (resource, group) = (text(parent, "resource"), text(parent, "group"));
             let dot = if group.is_empty() { "" } else { "." };
@@ -73,8 +80,7 @@ fn row(object: &Object) -> Vec<Cell> {
             parts.into_iter().flatten().collect::<Vec<_>>().join("/")
         }
         _ => printing::NONE.to_owned(),
-    };
-    vec![object.name().into(), parent.into()]
+    }
 }
 
 #[cfg(test)]

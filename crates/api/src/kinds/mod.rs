@@ -16,6 +16,8 @@ mod lease;
 mod namespace;
 mod network_attachment_definition;
 mod node;
+mod node_port;
+mod node_port_range;
 mod node_selector;
 mod node_slice_pool;
 mod overlapping_range_ip_reservation;
@@ -31,6 +33,8 @@ mod token_request;
 mod token_review;
 
 use crate::kind::Kind;
+
+pub use service::validate_addresses as validate_service_addresses;
 
 /// All kinds that are stored, in the order of discovery: by group, the preferred version of a group first, then by name.
 pub static KINDS: &[&Kind] = &[
@@ -50,6 +54,8 @@ pub static KINDS: &[&Kind] = &[
     &service_cidr::KIND,
     &ip_address::V1BETA1,
     &service_cidr::V1BETA1,
+    &node_port::KIND,
+    &node_port_range::KIND,
     &network_attachment_definition::KIND,
     &cluster_cidr::KIND,
     &ip_pool::KIND,
@@ -140,6 +146,8 @@ mod tests {
             (&service_cidr::KIND, json!({"spec": {"cidrs": ["10.0.0.0/24"]}})),
             (&ip_address::V1BETA1, json!({"spec": {"parentRef": {"resource": "services", "name": "a"}}})),
             (&service_cidr::V1BETA1, json!({"spec": {"cidrs": ["10.0.0.0/24"]}})),
+            (&node_port::KIND, json!({"spec": {"parentRef": {"resource": "services", "name": "a", "uid": "u"}}})),
+            (&node_port_range::KIND, json!({"spec": {"ports": "30000-32767"}})),
             (&network_attachment_definition::KIND, json!({"spec": {"config": "{}"}})),
             (
                 &cluster_cidr::KIND,

@@ -12,7 +12,6 @@ use server::access::pki::ServerName;
 use server::front::Limits;
 use store::embedded::{self, DirLock};
 use store::{Store, etcd};
-use tracing::debug;
 
 use super::ranges::{PortRange, ServiceRanges};
 
@@ -87,13 +86,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL", default_value = server::access::accounts::ISSUER, help_heading = "Who may come in")]
     service_account_issuer: String,
 
-    /// Where Service IPs come from: a range, or one of each family. Services do not get IPs yet; the first address is one of
-    /// the server's names
+    /// Where Service IPs come from: a range, or one of each family, the preferred first. The first address is the server's own
     #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.0.0.0/24", help_heading = "Services")]
-    service_cluster_ip_range: ServiceRanges,
-    /// Where node ports come from. Services do not get node ports yet
+    pub(super) service_cluster_ip_range: ServiceRanges,
+    /// Where node ports come from
     #[arg(long, value_name = "FROM-TO", default_value = "30000-32767", help_heading = "Services")]
-    service_node_port_range: PortRange,
+    pub(super) service_node_port_range: PortRange,
 
     /// How long Events stay after their last write
     #[arg(long, value_name = "TIME", default_value = "1h0m0s", value_parser = time, help_heading = "Lifecycle")]
@@ -160,7 +158,6 @@ impl Options {
     /// What the data directory has to hold for a server on this address.
     pub(super) fn credentials(&self, address: SocketAddr) -> Credentials {
         let reached = SocketAddr::new(reachable(address.ip()), address.port());
-        debug!(services = ?self.service_cluster_ip_range, node_ports = %self.service_node_port_range, "ranges of Services");
         Credentials {
             folder: self.data_dir.clone(),
             names: self.names(address.ip()),

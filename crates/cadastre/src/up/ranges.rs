@@ -55,6 +55,11 @@ impl FromStr for ServiceRanges {
 }
 
 impl ServiceRanges {
+    /// The ranges, the preferred first.
+    pub(crate) fn ranges(&self) -> Vec<Cidr> {
+        self.0.clone()
+    }
+
     /// The first usable address of each range: that of the API server itself, as Pods know it.
     pub(crate) fn first_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.0.iter().map(|range| match range {
@@ -69,6 +74,13 @@ impl ServiceRanges {
 pub(crate) struct PortRange {
     first: u16,
     last: u16,
+}
+
+impl PortRange {
+    /// The first and the last port.
+    pub(crate) fn bounds(self) -> (u16, u16) {
+        (self.first, self.last)
+    }
 }
 
 /// Why a range of ports cannot be used.

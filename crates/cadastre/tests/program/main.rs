@@ -153,14 +153,14 @@ fn a_backup_is_made_with_and_without_a_server_and_restored() {
 
     let online = cadastre(&["backup", "--data-dir", &data, &path("online.backup")]);
     assert_eq!(online.code, Some(0), "{online:?}");
-    assert!(online.stdout.contains("5 objects at revision"), "{online:?}");
+    assert!(online.stdout.contains("9 objects at revision"), "{online:?}");
     assert_eq!(mode(Path::new(&path("online.backup"))), 0o600);
     assert_eq!(running.ask(Method::POST, CONFIGMAPS, Some(&config_map("second"))).0, 201, "the server goes on");
     assert_eq!(running.stop(), Some(0));
 
     let at_rest = cadastre(&["backup", "--data-dir", &data, &path("rest.backup")]);
     assert_eq!(at_rest.code, Some(0), "{at_rest:?}");
-    assert!(at_rest.stdout.contains("6 objects at revision"), "{at_rest:?}");
+    assert!(at_rest.stdout.contains("10 objects at revision"), "{at_rest:?}");
     assert_eq!(cadastre(&["check", "--data-dir", &data]).code, Some(0));
     let check = cadastre(&["check", &path("online.backup")]);
     assert_eq!(check.code, Some(0), "{check:?}");

@@ -12,6 +12,7 @@ use super::place::{Place, collection};
 use crate::access::{MASTERS, User};
 use crate::front::Shutdown;
 use crate::machinery::{Content, Machinery, Request, Resource};
+use crate::registry::{Surroundings, prepare};
 
 /// The user that the server itself is.
 const USER: &str = "system:cadastre";
@@ -73,6 +74,16 @@ impl Hand {
 
     pub(super) async fn replace(&self, place: &Place, part: &str, object: &Value) -> Result<(), Refused> {
         self.send(Method::PUT, place.path(part), "application/json", object).await
+    }
+
+    /// What writes are done in.
+    pub(super) fn around(&self) -> &Surroundings {
+        &self.machinery.around
+    }
+
+    /// Makes again what is always there.
+    pub(super) async fn prepare(&self) -> Result<(), Refused> {
+        prepare(&self.machinery).await.map_err(|failure| Refused { code: failure.code, message: failure.message })
     }
 
     /// Changes an object by a merge patch.

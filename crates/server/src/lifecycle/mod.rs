@@ -1,5 +1,6 @@
-//! What the server does by itself: it collects what lost its owners, empties deleted namespaces, furnishes new ones, and lets
-//! Events expire; and, apart from that, it publishes where it is ([`endpoints`]).
+//! What the server does by itself: it collects what lost its owners, empties deleted namespaces, furnishes new ones, lets Events
+//! expire and deleted ranges of Services go, and makes again what is always there; and, apart from that, it publishes where it is
+//! ([`endpoints`]).
 //!
 //! An [`Index`] of everything is built from a snapshot and kept by one watch of everything. What a change makes necessary
 //! becomes tasks in a [`Queue`]; a task is decided on what is in memory at that moment, and done by requests ([`hand`]), each
@@ -17,6 +18,7 @@ mod index;
 mod owners;
 mod place;
 mod queue;
+mod ranges;
 mod seen;
 
 use std::pin::Pin;
@@ -38,6 +40,7 @@ use self::index::{EVENTS, Index, Todo};
 use self::owners::Policy;
 use self::place::Place;
 use self::queue::Queue;
+use self::ranges::Ranges;
 use self::seen::Seen;
 use crate::front::Shutdown;
 use crate::machinery::Machinery;
@@ -76,6 +79,10 @@ enum Task {
     Furnish(String),
     /// An Event whose time has come.
     Expire(Key),
+    /// A range of Services that is being deleted.
+    Leave(Key),
+    /// What is always there, and something of it is not.
+    Prepare,
 }
 
 /// What became of a task.
@@ -114,6 +121,7 @@ struct Tending {
     hand: Hand,
     index: Index,
     expiry: Expiry,
+    ranges: Ranges,
     queue: Queue<Task>,
     judge: Judge,
     jobs: FuturesUnordered<Job>,
@@ -125,6 +133,7 @@ impl Tending {
             hand,
             index: Index::default(),
             expiry: Expiry::default(),
+            ranges: Ranges::default(),
             queue: Queue::new(),
             judge: Judge::default(),
             jobs: FuturesUnordered::new(),
@@ -176,6 +185,8 @@ impl Tending {
             }
             tokio::task::yield_now().await;
         }
+        // What is gone by now has no event.
+        self.queue.now(Task::Prepare);
         debug!(objects = page.entries.len(), revision = %page.revision, "tending what is there");
         self.hand.store().watch("", page.revision)
     }
@@ -190,6 +201,12 @@ impl Tending {
                 }
                 What::Delete => self.expiry.forget(&entry.key),
             }
+        }
+        for key in self.ranges.note(what, entry) {
+            self.queue.now(Task::Leave(key));
+        }
+        if what == What::Delete && ranges::is_always_there(&entry.key) {
+            self.queue.now(Task::Prepare);
         }
         let mut todo = Todo::default();
         self.index.note(what, &entry.key, &entry.value, &mut todo);
@@ -231,6 +248,14 @@ impl Tending {
                 let same = json!({"uid": seen.uid, "resourceVersion": seen.resource_version});
                 let options = collect::options(Policy::Background, &same);
                 Some(Box::pin(async move { (task, hand.delete(&place, &options, "expired").await.into()) }))
+            }
+            Task::Leave(key) => {
+                let (task, hand, leave) = (task.clone(), self.hand.clone(), ranges::leave(&self.hand, key)?);
+                Some(Box::pin(async move { (task, leave.perform(&hand).await.into()) }))
+            }
+            Task::Prepare => {
+                let (task, hand) = (task.clone(), self.hand.clone());
+                Some(Box::pin(async move { (task, hand.prepare().await.into()) }))
             }
             Task::Furnish(namespace) => {
                 let missing = furnishing::missing(store, namespace, self.hand.authority());

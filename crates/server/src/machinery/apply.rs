@@ -6,7 +6,6 @@ use api::schema::{self, Fault};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use store::Store;
 
 use super::catalog::Resource;
 use super::create::{New, in_namespace, insert};
@@ -19,13 +18,14 @@ use super::query::Query;
 use super::update::{Part, Update, named_as_path};
 use super::write::{self, Done, MOST_TRIES};
 use super::yaml;
+use crate::registry::Surroundings;
 
 /// The media type of a configuration that is applied.
 pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
 
 /// Applies the body of a PATCH.
 pub(crate) async fn apply(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     target: &Target,
     part: Part,
@@ -55,7 +55,7 @@ pub(crate) async fn apply(
         Ok((object, told))
     };
     let update =
-        Update { store, resource, target, part, dry_run: options.dry_run, manager: None, uid_is_condition: false };
+        Update { around, resource, target, part, dry_run: options.dry_run, manager: None, uid_is_condition: false };
     let mut warnings = Vec::new();
     for _ in 0..MOST_TRIES {
         match update.run(|live| make(Some(live)), &mut warnings).await {
@@ -73,7 +73,7 @@ pub(crate) async fn apply(
         object.metadata_mut().remove("resourceVersion");
         warnings.extend(told);
         let new = New { object, manager: None };
-        match insert(store, resource, &target.namespace, new, options.dry_run, &mut warnings).await {
+        match insert(around, resource, &target.namespace, new, options.dry_run, &mut warnings).await {
             // Somebody else has created it meanwhile: it can be applied to.
             Err(failure) if failure.reason == "AlreadyExists" => warnings.clear(),
             done => return done.map(|done| (StatusCode::CREATED, done, warnings)),

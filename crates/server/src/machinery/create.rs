@@ -1,10 +1,11 @@
 //! Creating: an object that was not there, in one transaction with the condition that its namespace takes it.
 
 use api::kind::Naming;
-use api::{Errors, Object, Path};
+use api::{Errors, Kind, Object, Path};
+use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
-use store::{Compare, Store, Write};
+use store::{Compare, Write};
 
 use super::catalog::Resource;
 use super::decode;
@@ -14,7 +15,7 @@ use super::path::Target;
 use super::query::Query;
 use super::show;
 use super::write::{self, Committed, Done, MOST_TRIES};
-use crate::registry;
+use crate::registry::{self, Along, Change, Surroundings};
 
 /// The characters that generated names end with: no vowels, so that they spell nothing.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -26,18 +27,18 @@ const MOST_NAMES: usize = 8;
 
 /// Creates what the body of a POST says.
 pub(crate) async fn create(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     target: &Target,
     query: &Query,
     headers: &http::HeaderMap,
-    body: &bytes::Bytes,
+    body: &Bytes,
 ) -> Result<(StatusCode, Done, Vec<String>), Failure> {
     let options = WriteOptions::read(Sort::Create, query, headers)?;
     let decoded = decode::object(resource, headers, body, options.strictness)?;
     let mut warnings = decoded.warnings;
     let new = New { object: decoded.object, manager: Some(&options.manager) };
-    match insert(store, resource, &target.namespace, new, options.dry_run, &mut warnings).await {
+    match insert(around, resource, &target.namespace, new, options.dry_run, &mut warnings).await {
         Ok(done) => Ok((StatusCode::CREATED, done, warnings)),
         Err(failure) => Err(failure.warned(warnings)),
     }
@@ -52,14 +53,14 @@ pub(crate) struct New<'a> {
 
 /// Creates an object.
 pub(crate) async fn insert(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     namespace: &str,
     new: New<'_>,
     dry_run: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Failure> {
-    let kind = resource.kind;
+    let (kind, store) = (resource.kind, &around.store);
     let New { mut object, manager } = new;
     in_namespace(resource, &mut object, namespace)?;
     if !object.resource_version().is_empty() && !dry_run {
@@ -84,10 +85,13 @@ pub(crate) async fn insert(
             (kind.default)(&mut object);
             decode::canonical(kind, &mut object)?;
         }
+        let mut along = accompany(around, kind, &object).await?;
+        let mut given = along.object.take();
+        let object = given.as_mut().unwrap_or(&mut object);
         // A new name does not make an object valid that was not, nor the other way round.
         if attempt == 0 {
-            valid(resource, &mut object)?;
-            warnings.extend((kind.warnings)(&object, None));
+            valid(resource, object)?;
+            warnings.extend((kind.warnings)(object, None));
         }
         let name = object.name().to_owned();
         let depends = registry::admit(store, kind, namespace, &name).await?;
@@ -97,11 +101,11 @@ pub(crate) async fn insert(
             if let Some(entry) = store.get(&key) {
                 return Err(exists(resource, &name, &entry.value));
             }
-            return Ok(Done::Tried(write::as_stored(resource, &object, "")));
+            return Ok(Done::Tried(write::as_stored(resource, object, "")));
         }
-        let value = show::encode_stored(resource, &object);
+        let value = show::encode_stored(resource, object);
         let put = Write::Put { key: key.clone(), value };
-        match write::commit(store, Compare::Absent(key), put, depends).await? {
+        match write::commit(store, Compare::Absent(key), put, depends, along).await? {
             Committed::Done(Some(entry)) => return Ok(Done::Stored(entry)),
             Committed::Done(None) => return Err(Failure::internal("the store did not return what it wrote")),
             Committed::Object(Some(entry))
@@ -113,6 +117,24 @@ pub(crate) async fn insert(
         }
     }
     Err(Failure::conflict(kind, object.name(), "its namespace changes too often; try again"))
+}
+
+/// What comes along with a new object. What is in memory may be behind what is free: look at the newest before refusing.
+async fn accompany(around: &Surroundings, kind: &Kind, object: &Object) -> Result<Along, Failure> {
+    let behaviour = registry::behaviour(kind);
+    if let Ok(along) = behaviour.accompany(around, kind, Change::Create(object)) {
+        return Ok(along);
+    }
+    around.store.settle().await?;
+    behaviour.accompany(around, kind, Change::Create(object))
+}
+
+/// A new object of the server's own making, as it is stored.
+pub(crate) fn encode_new(resource: &Resource, mut object: Object) -> Result<Bytes, Failure> {
+    write::found(resource, &mut object);
+    (resource.kind.default)(&mut object);
+    decode::canonical(resource.kind, &mut object)?;
+    Ok(show::encode_stored(resource, &object))
 }
 
 /// Puts the object into the namespace of the request, or refuses one that says it is elsewhere. What is in no namespace

@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use store::{Compare, Entry, Store, Write};
+use store::{Compare, Entry, Write};
 
 use super::catalog::Resource;
 use super::decode;
@@ -17,7 +17,7 @@ use super::options;
 use super::query::Query;
 use super::show;
 use super::write::{self, Committed, Done, MOST_TRIES};
-use crate::registry;
+use crate::registry::{self, Along, Change, Surroundings};
 
 /// How many deletes of a collection are under way at a time: enough for the store to write them together.
 const AT_A_TIME: usize = 64;
@@ -152,30 +152,30 @@ fn hold_for_dependents(object: &mut Object, asked: Option<Propagation>, has_depe
 
 /// Deletes the object of that name.
 pub(crate) async fn delete(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
 ) -> Result<Done, Failure> {
-    let kind = resource.kind;
+    let (kind, store) = (resource.kind, &around.store);
     let key = write::key(resource, namespace, name);
     let mut entry = store.get(&key);
     let mut settled = false;
     for _ in 0..MOST_TRIES {
         let plan = match &entry {
-            Some(entry) => plan(resource, entry, options),
+            Some(entry) => plan(around, resource, entry, options),
             None => Err(Failure::not_found(kind, name)),
         };
         // Only a transaction finds out by itself that memory is behind: look at the newest before answering without one.
-        let is_written = matches!(plan, Ok(Plan::Mark(_) | Plan::Remove)) && !options.dry_run;
+        let is_written = matches!(plan, Ok(Plan::Mark(_) | Plan::Remove(_))) && !options.dry_run;
         if !settled && !is_written {
             store.settle().await?;
             settled = true;
             entry = store.get(&key);
             continue;
         }
-        let plan = plan?;
+        let mut plan = plan?;
         let Some(current) = &entry else { return Err(Failure::not_found(kind, name)) };
         let revision = current.revision.to_string();
         let write = match &plan {
@@ -183,14 +183,15 @@ pub(crate) async fn delete(
             Plan::Mark(object) if options.dry_run => {
                 return Ok(Done::Tried(write::as_stored(resource, object, &revision)));
             }
-            Plan::Remove if options.dry_run => return Ok(Done::Gone(current.value.clone())),
+            Plan::Remove(_) if options.dry_run => return Ok(Done::Gone(current.value.clone())),
             Plan::Mark(object) => Write::Put { key: key.clone(), value: show::encode_stored(resource, object) },
-            Plan::Remove => Write::Delete { key: key.clone() },
+            Plan::Remove(_) => Write::Delete { key: key.clone() },
         };
-        match write::commit(store, Compare::At(key.clone(), current.revision), write, None).await? {
+        let along = plan.take_along();
+        match write::commit(store, Compare::At(key.clone(), current.revision), write, None, along).await? {
             Committed::Done(written) => {
                 return match (plan, written) {
-                    (Plan::Remove, Some(last)) => Ok(Done::Gone(last.value.clone())),
+                    (Plan::Remove(_), Some(last)) => Ok(Done::Gone(last.value.clone())),
                     (Plan::Mark(_), Some(entry)) => Ok(Done::Stored(entry)),
                     _ => Err(Failure::internal("the store did not return what it wrote")),
                 };
@@ -207,7 +208,7 @@ pub(crate) async fn delete(
 
 /// Deletes every one of those objects that is still there, and returns those that were.
 pub(crate) async fn delete_all(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     entries: Vec<Arc<Entry>>,
     options: &DeleteOptions,
@@ -216,7 +217,7 @@ pub(crate) async fn delete_all(
         let mut parts = entry.key.rsplit('/');
         let name = parts.next().unwrap_or_default().to_owned();
         let namespace = if resource.kind.is_namespaced() { parts.next().unwrap_or_default() } else { "" }.to_owned();
-        match delete(store, resource, &namespace, &name, options).await {
+        match delete(around, resource, &namespace, &name, options).await {
             Ok(_) => Ok(Some(entry)),
             Err(failure) if failure.code == http::StatusCode::NOT_FOUND => Ok(None),
             Err(failure) => Err(failure),
@@ -231,11 +232,20 @@ enum Plan {
     Wait,
     /// It is marked as terminating.
     Mark(Object),
-    /// It goes now.
-    Remove,
+    /// It goes now, and this with it.
+    Remove(Along),
 }
 
-fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<Plan, Failure> {
+impl Plan {
+    fn take_along(&mut self) -> Along {
+        match self {
+            Self::Remove(along) => std::mem::take(along),
+            Self::Wait | Self::Mark(_) => Along::default(),
+        }
+    }
+}
+
+fn plan(around: &Surroundings, resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<Plan, Failure> {
     let kind = resource.kind;
     let mut object = show::read(resource, &entry.value)?;
     let name = object.name().to_owned();
@@ -258,33 +268,34 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
         return Err(Failure::precondition(kind, &name, why));
     }
     let behaviour = registry::behaviour(kind);
-    behaviour.refuse_delete(kind, &object)?;
+    behaviour.refuse_delete(around, kind, &object)?;
+    let remove = |object: &Object| behaviour.accompany(around, kind, Change::Delete(object)).map(Plan::Remove);
     let changed = hold_for_dependents(&mut object, options.propagation, behaviour.has_dependents());
-    let held = object.finalizers().next().is_some() || behaviour.is_held(&object);
+    let held = object.finalizers().next().is_some() || behaviour.is_held(around, &object);
     // A negative period is the shortest that there is.
     let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
     let grace = (kind.grace)(&object, asked);
     if object.is_terminating() {
         let left = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
-        return Ok(match asked {
+        return match asked {
             // A period can only be made shorter.
             Some(asked) if left > asked && asked < grace.max(left) => {
                 if asked == 0 && !held {
-                    Plan::Remove
+                    remove(&object)
                 } else {
                     mark(&mut object, asked);
-                    Plan::Mark(object)
+                    Ok(Plan::Mark(object))
                 }
             }
-            _ if left > 0 => Plan::Wait,
-            _ if !held => Plan::Remove,
+            _ if left > 0 => Ok(Plan::Wait),
+            _ if !held => remove(&object),
             // How dependents are treated can still change.
-            _ if changed => Plan::Mark(object),
-            _ => Plan::Wait,
-        });
+            _ if changed => Ok(Plan::Mark(object)),
+            _ => Ok(Plan::Wait),
+        };
     }
     if grace == 0 && !held {
-        return Ok(Plan::Remove);
+        return remove(&object);
     }
     mark(&mut object, grace);
     if object.generation() > 0 {
@@ -293,6 +304,14 @@ fn plan(resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<P
     }
     behaviour.terminating(&mut object);
     Ok(Plan::Mark(object))
+}
+
+/// An object that is deleted and stays because of its finalizers, as it is stored.
+pub(crate) fn encode_terminating(resource: &Resource, mut object: Object) -> Bytes {
+    if !object.is_terminating() {
+        mark(&mut object, 0);
+    }
+    show::encode_stored(resource, &object)
 }
 
 fn mark(object: &mut Object, grace: i64) {

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use store::Stats;
 
 use crate::front::Counters;
+use crate::registry::services::Usage;
 
 /// Which requests are counted together.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -25,6 +26,14 @@ pub(crate) struct Labels {
 struct VerbLabel {
     verb: String,
 }
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RangeLabel {
+    cidr: String,
+}
+
+/// A number that is worked out when somebody asks.
+type Figure = Gauge<u64, AtomicU64>;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabel {
@@ -77,11 +86,12 @@ impl Metrics {
         self.requests.get_or_create(labels).inc();
     }
 
-    /// Everything that is counted here, in the store and at the door, as text.
-    pub(crate) fn text(&self, store: &Stats, door: &Counters) -> String {
+    /// Everything that is counted here, in the store, at the door and of what is given out, as text.
+    pub(crate) fn text(&self, store: &Stats, door: &Counters, usage: &[Usage]) -> String {
         let mut all = Registry::default();
+        register_usage(&mut all, usage);
         for (name, help, value) in figures(store).into_iter().chain(at_the_door(door)) {
-            let gauge = Gauge::<u64, AtomicU64>::default();
+            let gauge = Figure::default();
             gauge.set(value);
             all.register(name, help, gauge);
         }
@@ -92,6 +102,33 @@ impl Metrics {
         text.truncate(end);
         let _ = prometheus_client::encoding::text::encode(&mut text, &all);
         text
+    }
+}
+
+/// How much of the ranges is given out, under the names that operators know. Ranges that are written alike are one.
+fn register_usage(all: &mut Registry, usage: &[Usage]) {
+    let ip = |name: &str| format!("kube_apiserver_clusterip_allocator_{name}_ips");
+    let (given, free): (Family<RangeLabel, Figure>, Family<RangeLabel, Figure>) = Default::default();
+    let (mut ports_given, mut ports_free) = (0, 0);
+    for one in usage {
+        if one.is_ports {
+            ports_given += one.given;
+            ports_free += one.free;
+        } else {
+            let label = RangeLabel { cidr: one.range.clone() };
+            given.get_or_create(&label).set(one.given);
+            free.get_or_create(&label).set(one.free);
+        }
+    }
+    all.register(ip("allocated"), "Addresses of the range that are in use", given);
+    all.register(ip("available"), "Addresses of the range that are free", free);
+    for (name, help, value) in [
+        ("kube_apiserver_nodeport_allocator_allocated_ports", "Node ports that are in use", ports_given),
+        ("kube_apiserver_nodeport_allocator_available_ports", "Node ports that are free", ports_free),
+    ] {
+        let gauge = Figure::default();
+        gauge.set(value);
+        all.register(name, help, gauge);
     }
 }
 

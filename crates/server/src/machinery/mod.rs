@@ -44,8 +44,8 @@ use store::Store;
 use tokio::time::timeout;
 
 pub(crate) use self::catalog::{Resource, catalog};
-pub(crate) use self::create::{New, generated, insert};
-pub(crate) use self::delete::{FOREGROUND, ORPHAN};
+pub(crate) use self::create::{New, encode_new, generated, insert};
+pub(crate) use self::delete::{FOREGROUND, ORPHAN, encode_terminating};
 pub(crate) use self::facts::Facts;
 pub use self::failure::{Cause, Details, Failure, Status};
 use self::negotiate::Wanted;
@@ -58,10 +58,11 @@ use self::select::Selection;
 use self::show::Include;
 pub(crate) use self::show::{metadata as metadata_of, read as read_object};
 use self::write::Done;
-pub(crate) use self::write::at as seconds;
+pub(crate) use self::write::{at as seconds, now};
 use crate::Config;
 use crate::access::{Attributes, User, authorize};
 use crate::front::Shutdown;
+use crate::registry::Surroundings;
 
 /// A request.
 pub struct Request {
@@ -82,13 +83,16 @@ pub struct Request {
 /// The machinery over a store.
 pub(crate) struct Machinery {
     pub(crate) store: Store,
+    /// The same store, with what writes have to know besides.
+    pub(crate) around: Surroundings,
     pub(crate) config: Config,
     pub(crate) metrics: metrics::Metrics,
 }
 
 impl Machinery {
     pub(crate) fn new(store: Store, config: Config) -> Self {
-        Self { store, config, metrics: metrics::Metrics::new() }
+        let around = Surroundings::new(store.clone(), &config.service_ranges);
+        Self { store, around, config, metrics: metrics::Metrics::new() }
     }
 
     /// Answers a request, whose body is what comes out of the future.
@@ -201,8 +205,9 @@ impl Machinery {
         match parts.as_slice() {
             ["version"] => Some(Reply::value(StatusCode::OK, &version())),
             ["metrics"] => {
-                let mut reply =
-                    Reply::text(StatusCode::OK, self.metrics.text(&self.store.stats(), &self.config.counters));
+                let usage = self.around.ledger.usage();
+                let text = self.metrics.text(&self.store.stats(), &self.config.counters, &usage);
+                let mut reply = Reply::text(StatusCode::OK, text);
                 let media = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
                 reply.headers.insert(header::CONTENT_TYPE, media);
                 Some(reply)
@@ -268,7 +273,7 @@ impl Machinery {
         let wanted = negotiate::wanted(&request.headers, kind.is_built_in())?;
         let include = Include::read(wanted.form, query.get("includeObject"))?;
         let Request { headers, body, .. } = request;
-        let (store, name) = (&self.store, target.name.as_str());
+        let (store, around, name) = (&self.store, &self.around, target.name.as_str());
         if kind.is_question {
             return question::ask(self, resource, target, query, request, (wanted, include)).await;
         }
@@ -293,25 +298,25 @@ impl Machinery {
                 if kind.is_namespaced() && target.namespace.is_empty() {
                     return Err(Failure::method_not_allowed());
                 }
-                let done = create::create(store, resource, target, query, headers, body).await?;
+                let done = create::create(around, resource, target, query, headers, body).await?;
                 answer_write(resource, done, wanted, include)
             }
             (&Method::PUT, false) => {
-                let done = update::replace(store, resource, target, part, query, headers, body).await?;
+                let done = update::replace(around, resource, target, part, query, headers, body).await?;
                 answer_write(resource, done, wanted, include)
             }
             (&Method::PATCH, false) if part != Some(Subresource::Finalize) => {
                 let done = if negotiate::content_type(headers) == apply::MEDIA_TYPE {
-                    apply::apply(store, resource, target, part, query, headers, body).await?
+                    apply::apply(around, resource, target, part, query, headers, body).await?
                 } else {
                     let patch = patch_kind(resource, headers)?;
-                    update::patch(store, resource, target, part, query, headers, patch, body).await?
+                    update::patch(around, resource, target, part, query, headers, patch, body).await?
                 };
                 answer_write(resource, done, wanted, include)
             }
             (&Method::DELETE, false) if part.is_none() => {
                 let options = delete::DeleteOptions::read(query, headers, body)?;
-                let done = delete::delete(store, resource, &target.namespace, name, &options).await?;
+                let done = delete::delete(around, resource, &target.namespace, name, &options).await?;
                 answer_delete(resource, &done, wanted, include)
             }
             (&Method::DELETE, true) if kind.deletes_collection => {
@@ -321,7 +326,7 @@ impl Machinery {
                 let options = delete::DeleteOptions::read(query, headers, body)?;
                 let selection = Selection::read(resource, target, query)?;
                 let mut found = list::find(store, resource, &selection, query).await?;
-                found.entries = delete::delete_all(store, resource, found.entries, &options).await?;
+                found.entries = delete::delete_all(around, resource, found.entries, &options).await?;
                 list::show_all(resource, found, wanted, include).await
             }
             _ => Err(Failure::method_not_allowed()),

@@ -8,7 +8,7 @@ use api::kind::Subresource;
 use api::{Errors, Object, Path, apply};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::{Compare, Entry, Store, Write};
+use store::{Compare, Entry, Write};
 
 use super::catalog::Resource;
 use super::create::{New, in_namespace, insert};
@@ -20,14 +20,14 @@ use super::path::Target;
 use super::query::Query;
 use super::show;
 use super::write::{self, Committed, Done, MOST_TRIES};
-use crate::registry;
+use crate::registry::{self, Along, Change, Surroundings};
 
 /// Which part of an object a write is about.
 pub(crate) type Part = Option<Subresource>;
 
 /// An update that is under way.
 pub(super) struct Update<'a> {
-    pub(super) store: &'a Store,
+    pub(super) around: &'a Surroundings,
     pub(super) resource: &'static Resource,
     pub(super) target: &'a Target,
     pub(super) part: Part,
@@ -40,7 +40,7 @@ pub(super) struct Update<'a> {
 
 /// Replaces the object by the body of a PUT.
 pub(crate) async fn replace(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     target: &Target,
     part: Part,
@@ -53,7 +53,7 @@ pub(crate) async fn replace(
     in_namespace(resource, &mut object, &target.namespace)?;
     named_as_path(&object, target)?;
     let manager = Some(manager.as_str());
-    let update = Update { store, resource, target, part, dry_run, manager, uid_is_condition: true };
+    let update = Update { around, resource, target, part, dry_run, manager, uid_is_condition: true };
     let may_create = resource.kind.create_on_update && part.is_none();
     match update.run(|_| Ok((object.clone(), Vec::new())), &mut warnings).await {
         Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create => {
@@ -62,7 +62,7 @@ pub(crate) async fn replace(
             // Of an object that comes to be the revision says nothing.
             object.metadata_mut().remove("resourceVersion");
             let new = New { object, manager };
-            let done = insert(store, resource, &target.namespace, new, dry_run, &mut warnings).await?;
+            let done = insert(around, resource, &target.namespace, new, dry_run, &mut warnings).await?;
             Ok((StatusCode::CREATED, done, warnings))
         }
         done => done.map(|done| (StatusCode::OK, done, warnings)),
@@ -72,7 +72,7 @@ pub(crate) async fn replace(
 /// Changes the object by the body of a PATCH.
 #[allow(clippy::too_many_arguments, reason = "they are the parts of one request")]
 pub(crate) async fn patch(
-    store: &Store,
+    around: &Surroundings,
     resource: &'static Resource,
     target: &Target,
     part: Part,
@@ -83,7 +83,7 @@ pub(crate) async fn patch(
 ) -> Result<(StatusCode, Done, Vec<String>), Failure> {
     let WriteOptions { dry_run, strictness, manager, .. } = WriteOptions::read(Sort::Patch, query, headers)?;
     let definition = decode::definition(resource.kind)?;
-    let update = Update { store, resource, target, part, dry_run, manager: Some(&manager), uid_is_condition: false };
+    let update = Update { around, resource, target, part, dry_run, manager: Some(&manager), uid_is_condition: false };
     let mut warnings = Vec::new();
     let make = |old: &Object| {
         let patched = patch::apply(patch, body, old.fields(), definition)?;
@@ -142,10 +142,10 @@ pub(super) fn named_as_path(object: &Object, target: &Target) -> Result<(), Fail
 enum Plan {
     /// The object is as it should be already.
     Nothing,
-    /// This should be stored.
-    Put(Object),
-    /// The object was only waiting for this to go.
-    Delete(Object),
+    /// This should be stored, and that with it.
+    Put(Object, Along),
+    /// The object was only waiting for this to go, and that goes with it.
+    Delete(Object, Along),
 }
 
 impl Update<'_> {
@@ -155,10 +155,10 @@ impl Update<'_> {
         make: impl Fn(&Object) -> Result<(Object, Vec<String>), Failure>,
         warnings: &mut Vec<String>,
     ) -> Result<Done, Failure> {
-        let kind = self.resource.kind;
+        let (kind, store) = (self.resource.kind, &self.around.store);
         let name = &self.target.name;
         let key = write::key(self.resource, &self.target.namespace, name);
-        let mut entry = self.store.get(&key);
+        let mut entry = store.get(&key);
         let mut settled = false;
         for _ in 0..MOST_TRIES {
             let plan = match &entry {
@@ -167,25 +167,25 @@ impl Update<'_> {
             };
             // What is in memory may be behind what the client has seen, and only a transaction finds that out by itself:
             // look at the newest before answering without one.
-            let is_written = matches!(plan, Ok((Plan::Put(_) | Plan::Delete(_), _))) && !self.dry_run;
+            let is_written = matches!(plan, Ok((Plan::Put(..) | Plan::Delete(..), _))) && !self.dry_run;
             if !settled && !is_written {
-                self.store.settle().await?;
+                store.settle().await?;
                 settled = true;
-                entry = self.store.get(&key);
+                entry = store.get(&key);
                 continue;
             }
             let (plan, told) = plan?;
             let Some(current) = &entry else { return Err(Failure::not_found(kind, name)) };
-            let (object, write) = match plan {
+            let (object, write, along) = match plan {
                 Plan::Nothing => {
                     warnings.extend(told);
                     return Ok(Done::Stored(Arc::clone(current)));
                 }
-                Plan::Put(object) => {
+                Plan::Put(object, along) => {
                     let value = show::encode_stored(self.resource, &object);
-                    (object, Write::Put { key: key.clone(), value })
+                    (object, Write::Put { key: key.clone(), value }, along)
                 }
-                Plan::Delete(object) => (object, Write::Delete { key: key.clone() }),
+                Plan::Delete(object, along) => (object, Write::Delete { key: key.clone() }, along),
             };
             let revision = current.revision.to_string();
             if self.dry_run {
@@ -193,7 +193,7 @@ impl Update<'_> {
                 return Ok(Done::Tried(write::as_stored(self.resource, &object, &revision)));
             }
             let deletes = matches!(write, Write::Delete { .. });
-            match write::commit(self.store, Compare::At(key.clone(), current.revision), write, None).await? {
+            match write::commit(store, Compare::At(key.clone(), current.revision), write, None, along).await? {
                 Committed::Done(_) if deletes => {
                     warnings.extend(told);
                     return Ok(Done::Gone(write::as_stored(self.resource, &object, &revision)));
@@ -237,6 +237,12 @@ impl Update<'_> {
             Some(Subresource::Finalize) => {}
         }
         decode::canonical(kind, &mut new)?;
+        let behaviour = registry::behaviour(kind);
+        let mut along = match self.part {
+            None => behaviour.accompany(self.around, kind, Change::Update { old: &old, new: &new })?,
+            Some(_) => Along::default(),
+        };
+        new = along.object.take().unwrap_or(new);
         if kind.counts_generation && write::differ_in_substance(kind, &new, &old) {
             new.set(&["metadata", "generation"], json!(old.generation().saturating_add(1)));
         }
@@ -250,14 +256,21 @@ impl Update<'_> {
         if !errors.is_empty() {
             return Err(Failure::invalid(kind, &self.target.name, &errors));
         }
-        told.extend((kind.warnings)(&new, Some(&old)));
+        // What is said about the object was said to whoever wrote it.
+        if self.part.is_none() {
+            told.extend((kind.warnings)(&new, Some(&old)));
+        }
         apply::keep_times(&old, &mut new);
-        let plan = if old.is_terminating() && new.finalizers().next().is_none() && is_only_held(resource, &new, &old) {
-            Plan::Delete(new)
+        let plan = if old.is_terminating()
+            && new.finalizers().next().is_none()
+            && is_only_held(self.around, resource, &new, &old)
+        {
+            // What the new state would have been given is not needed any more.
+            Plan::Delete(new, behaviour.accompany(self.around, kind, Change::Delete(&old))?)
         } else if new == old {
             Plan::Nothing
         } else {
-            Plan::Put(new)
+            Plan::Put(new, along)
         };
         Ok((plan, told))
     }
@@ -333,9 +346,9 @@ fn merged(part: Part, with_metadata: bool, asked: Object, old: &Object, has_stat
 }
 
 /// Whether a terminating object stayed only because of what the new state lets go.
-fn is_only_held(resource: &Resource, new: &Object, old: &Object) -> bool {
+fn is_only_held(around: &Surroundings, resource: &Resource, new: &Object, old: &Object) -> bool {
     let behaviour = registry::behaviour(resource.kind);
     let waits = old.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0) > 0;
-    let was_held = old.finalizers().next().is_some() || behaviour.is_held(old);
-    was_held && !waits && !behaviour.is_held(new)
+    let was_held = old.finalizers().next().is_some() || behaviour.is_held(around, old);
+    was_held && !waits && !behaviour.is_held(around, new)
 }

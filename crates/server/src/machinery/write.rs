@@ -13,6 +13,7 @@ use super::catalog::Resource;
 use super::decode;
 use super::failure::Failure;
 use super::show;
+use crate::registry::Along;
 
 /// How often a write is tried again that lost against another one, before the client is told.
 pub(crate) const MOST_TRIES: usize = 64;
@@ -130,15 +131,20 @@ pub(crate) enum Committed {
     Surroundings,
 }
 
-/// Writes an object under the condition that it, and what it depends on, is as expected.
+/// Writes an object and what comes along with it under the condition that it, and what it depends on, is as expected.
 pub(crate) async fn commit(
     store: &Store,
     expected: Compare,
     write: Write,
     depends: Option<Compare>,
+    along: Along,
 ) -> Result<Committed, Failure> {
-    let compares = std::iter::once(expected).chain(depends).collect();
-    match store.txn(Txn { compares, writes: vec![write] }).await? {
+    let compares = std::iter::once(expected).chain(depends).chain(along.compares).collect();
+    let writes = std::iter::once(write).chain(along.writes).collect();
+    let outcome = store.txn(Txn { compares, writes }).await;
+    // Now it is in the store, or free again.
+    drop(along.hold);
+    match outcome? {
         Outcome::Committed { entries, .. } => Ok(Committed::Done(entries.into_iter().next().flatten())),
         Outcome::Refused { compare: 0, current } => Ok(Committed::Object(current)),
         Outcome::Refused { .. } => Ok(Committed::Surroundings),

@@ -1,25 +1,79 @@
 //! Kinds that need more than storage: one file each. The machinery asks here, and knows none of them by name.
 
+pub(crate) mod bootstrap;
+pub(crate) mod grants;
 pub(crate) mod identity;
+pub(crate) mod ip_addresses;
 pub(crate) mod namespaces;
+pub(crate) mod node_ports;
 mod pods;
 mod reviews;
+pub(crate) mod service_cidrs;
+pub(crate) mod services;
+
+use std::sync::Arc;
 
 use api::{Errors, Kind, Object};
-use store::{Compare, Store};
+use space::Cidr;
+use store::{Compare, Store, Write};
 
+pub(crate) use self::bootstrap::prepare;
 use crate::access::User;
 use crate::machinery::{Failure, Machinery};
+
+/// What writes are done in: the store, and what is known of it beyond what is stored.
+pub(crate) struct Surroundings {
+    pub(crate) store: Store,
+    pub(crate) ledger: Arc<services::Ledger>,
+}
+
+impl Surroundings {
+    /// Writes in that store, in a cluster whose Services are of those families.
+    pub(crate) fn new(store: Store, service_ranges: &[Cidr]) -> Self {
+        let ledger = Arc::new(services::Ledger::new(store.clone(), service_ranges));
+        Self { store, ledger }
+    }
+}
+
+/// A change of an object.
+#[derive(Clone, Copy)]
+pub(crate) enum Change<'a> {
+    /// It comes to be.
+    Create(&'a Object),
+    /// It becomes another.
+    Update { old: &'a Object, new: &'a Object },
+    /// It goes.
+    Delete(&'a Object),
+}
+
+/// What comes along with a change of an object, in the same transaction.
+#[derive(Default)]
+pub(crate) struct Along {
+    /// The object as it is to be written, if that is not how it was asked for.
+    pub(crate) object: Option<Object>,
+    /// What must hold.
+    pub(crate) compares: Vec<Compare>,
+    /// What changes besides.
+    pub(crate) writes: Vec<Write>,
+    /// What is kept for it until it is decided.
+    pub(crate) hold: Option<services::Hold>,
+}
 
 /// What a kind does beyond being stored.
 pub(crate) trait Behaviour: Sync {
     /// Refuses the deletion of an object that must stay.
-    fn refuse_delete(&self, _kind: &Kind, _object: &Object) -> Result<(), Failure> {
+    fn refuse_delete(&self, _around: &Surroundings, _kind: &Kind, _object: &Object) -> Result<(), Failure> {
         Ok(())
     }
 
+    /// What else a change of an object changes, or why it cannot be. A create or an update may be given things by it, so it is
+    /// asked before the object is validated.
+    fn accompany(&self, _around: &Surroundings, _kind: &Kind, _change: Change<'_>) -> Result<Along, Failure> {
+        Ok(Along::default())
+    }
+
     /// Whether something besides its finalizers keeps a deleted object.
-    fn is_held(&self, _object: &Object) -> bool {
+    fn is_held(&self, _around: &Surroundings, _object: &Object) -> bool {
         false
     }
 
@@ -30,6 +84,15 @@ pub(crate) trait Behaviour: Sync {
 
     /// What changes in an object when its deletion begins.
     fn terminating(&self, _object: &mut Object) {}
+}
+
+/// What comes along when a range goes: that those are as they are which have what was given out of it.
+fn go(around: &Surroundings, kind: &Kind, range: &Object) -> Result<Along, Failure> {
+    let key = format!("{}/{}", kind.stored.prefix, range.name());
+    match around.ledger.others(&key) {
+        Ok(compares) => Ok(Along { compares, ..Along::default() }),
+        Err(grant) => Err(Failure::conflict(kind, range.name(), format!("{grant} is in use and in no other range"))),
+    }
 }
 
 /// Events: nothing depends on them.
@@ -65,6 +128,10 @@ pub(crate) async fn complete(store: &Store, kind: &Kind, namespace: &str, object
 pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {
     match kind.stored.prefix {
         namespaces::PREFIX => &namespaces::Namespaces,
+        services::PREFIX => &services::Services,
+        ip_addresses::PREFIX | node_ports::PREFIX => &grants::Grants,
+        service_cidrs::PREFIX => &service_cidrs::ServiceCidrs,
+        node_ports::RANGES => &node_ports::Ranges,
         "events" => &Events,
         _ => &Stored,
     }

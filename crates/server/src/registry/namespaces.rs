@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use store::{Compare, Entry, Store};
 
-use super::Behaviour;
+use super::{Behaviour, Surroundings};
 use crate::machinery::{Facts, Failure};
 
 /// Where Namespaces are stored.
@@ -24,14 +24,14 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub(crate) struct Namespaces;
 
 impl Behaviour for Namespaces {
-    fn refuse_delete(&self, kind: &Kind, object: &Object) -> Result<(), Failure> {
+    fn refuse_delete(&self, _: &Surroundings, kind: &Kind, object: &Object) -> Result<(), Failure> {
         if IMMORTAL.contains(&object.name()) {
             return Err(Failure::forbidden(kind, object.name(), "this namespace may not be deleted"));
         }
         Ok(())
     }
 
-    fn is_held(&self, object: &Object) -> bool {
+    fn is_held(&self, _: &Surroundings, object: &Object) -> bool {
         object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
     }
 

@@ -56,7 +56,7 @@ async fn health_version_and_metrics_answer() {
     assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
     let metrics = fixture.get("/metrics").await.text();
     assert!(metrics.contains("apiserver_request_total{verb=\"get\"") && metrics.ends_with("# EOF\n"), "{metrics}");
-    assert!(metrics.contains("cadastre_store_objects 4"), "{metrics}");
+    assert!(metrics.contains("cadastre_store_objects 8"), "{metrics}");
 }
 
 #[tokio::test]

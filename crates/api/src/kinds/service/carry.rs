@@ -46,6 +46,11 @@ fn has_node_ports(service: &Object) -> bool {
     matches!(text(part(service, "spec"), "type"), "NodePort" | "LoadBalancer")
 }
 
+/// Whether each of its ports gets a node port. A load balancer may do without them.
+fn wants_node_ports(service: &Object) -> bool {
+    has_node_ports(service) && service.at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(&json!(false))
+}
+
 fn set_from(new: &mut Object, old: &Object, name: &str) {
     if let Some(value) = old.at(&["spec", name]) {
         new.set(&["spec", name], value.clone());
@@ -65,7 +70,7 @@ fn keep_granted(new: &mut Object, old: &Object) {
             }
         }
     }
-    if has_node_ports(old) && has_node_ports(new) {
+    if wants_node_ports(old) && wants_node_ports(new) {
         keep_node_ports(new, old);
     }
     if needs_health_check(part(old, "spec"))
@@ -184,6 +189,14 @@ mod tests {
         });
         let manifest = json!({"type": "NodePort", "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]});
         assert_eq!(updated(manifest, granted.clone()), granted);
+    }
+
+    #[test]
+    fn a_load_balancer_that_does_without_node_ports_is_given_none_back() {
+        let with = |allocate: bool, port: Value| json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": allocate, "ports": [port]});
+        let (granted, bare) = (json!({"name": "a", "port": 80, "nodePort": 30001}), json!({"name": "a", "port": 80}));
+        assert_eq!(updated(with(false, bare.clone()), with(true, granted.clone())), with(false, bare.clone()));
+        assert_eq!(updated(with(true, bare), with(true, granted.clone())), with(true, granted));
     }
 
     #[test]

@@ -22,8 +22,9 @@ fn families(spec: &Value) -> Vec<&str> {
     texts(spec, "ipFamilies").collect()
 }
 
-/// Notes what is wrong with the addresses, the families and the policy.
-pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
+/// Notes what is wrong with the addresses, the families and the policy of a Service. Whoever gives it addresses has to know
+/// that before the rest is judged.
+pub fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
     let spec = part(service, "spec");
     if text(spec, "type") == "ExternalName" {
         return;

@@ -16,6 +16,8 @@ use crate::reading::{child_mut, each_mut, fill, fill_text, items, number, part, 
 use crate::row::Cell;
 use crate::{names, printing};
 
+pub use families::validate as validate_addresses;
+
 pub(super) static KIND: Kind = Kind {
     kind: "Service",
     plural: "services",

@@ -45,6 +45,8 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
         let class = after.get("loadBalancerClass").unwrap_or(&Value::Null);
         errors.invalid(&Path::new("spec").child("loadBalancerClass"), class, "may not change once set");
     }
+    // Clients are told twice.
+    validate_class(after, errors);
     let health_check = |spec: &Value| number(spec, "healthCheckNodePort").unwrap_or(0);
     if needs_health_check(after) && needs_health_check(before) && health_check(after) != health_check(before) {
         errors.forbidden(&Path::new("spec").child("healthCheckNodePort"), meta::IMMUTABLE);
@@ -212,13 +214,19 @@ fn validate_balancing(spec: &Value, errors: &mut Errors) {
     if given("allocateLoadBalancerNodePorts") && !is_balanced {
         errors.forbidden(&path.child("allocateLoadBalancerNodePorts"), ONLY_BALANCED);
     }
-    if given("loadBalancerClass") {
-        let (path, class) = (path.child("loadBalancerClass"), text(spec, "loadBalancerClass"));
-        if is_balanced {
-            meta::invalid_text(&path, class, names::qualified_name(class), errors);
-        } else {
-            errors.forbidden(&path, ONLY_BALANCED);
-        }
+    validate_class(spec, errors);
+}
+
+/// Only load balancers are of a class.
+fn validate_class(spec: &Value, errors: &mut Errors) {
+    if spec.get("loadBalancerClass").is_none_or(Value::is_null) {
+        return;
+    }
+    let (path, class) = (Path::new("spec").child("loadBalancerClass"), text(spec, "loadBalancerClass"));
+    if text(spec, "type") == "LoadBalancer" {
+        meta::invalid_text(&path, class, names::qualified_name(class), errors);
+    } else {
+        errors.forbidden(&path, ONLY_BALANCED);
     }
 }
 
@@ -433,6 +441,13 @@ mod tests {
                 ],
             ),
         ]);
+    }
+
+    #[test]
+    fn a_class_without_a_load_balancer_is_told_twice_of_an_update() {
+        let with = |class: Option<&str>| json!({"spec": {"type": "ClusterIP", "loadBalancerClass": class, "ports": [{"port": 80}]}});
+        let fault = "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'";
+        assert_eq!(update_faults(&KIND, with(Some("a/b")), with(None)), [fault, fault]);
     }
 
     #[test]

@@ -1,0 +1,148 @@
+//! What is always there: the namespaces that clients count on, the ranges that the command line names, and the Service by which
+//! Pods reach the API.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use api::Object;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use serde_json::{Value, json};
+use space::Cidr;
+use tracing::warn;
+
+use super::{namespaces, service_cidrs};
+use crate::Config;
+use crate::access::{MASTERS, User};
+use crate::front::Trigger;
+use crate::machinery::{Content, Failure, Machinery, New, Request, catalog, insert};
+
+/// The name of the range, and of the Service, that the cluster itself has.
+pub(crate) const NAME: &str = "kubernetes";
+
+/// Marks what comes from the command line.
+const FROM_FLAGS: &str = "networking.kubernetes.io/service-cidr-from-flags";
+
+/// The port of the Service by which Pods reach the API.
+const PORT: u16 = 443;
+
+/// Makes what is missing.
+pub(crate) async fn prepare(machinery: &Machinery) -> Result<(), Failure> {
+    let config = &machinery.config;
+    for name in namespaces::ALWAYS {
+        make(machinery, ("", "v1", namespaces::PREFIX), "", &namespace(name)).await?;
+    }
+    make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(config)).await?;
+    agree(machinery).await;
+    make(machinery, ("ipam.cadastre.dev", "v1alpha1", "nodeportranges"), "", &node_port_range(config)).await?;
+    // Its address may belong to another Service, or lie in no range that there is. That is no reason not to serve.
+    if let Err(failure) = make(machinery, ("", "v1", "services"), "default", &service(config)).await {
+        warn!(why = failure.message, "the Service default/{NAME} cannot be made");
+    }
+    Ok(())
+}
+
+/// Makes an object, unless it is there.
+async fn make(
+    machinery: &Machinery,
+    (group, version, plural): (&str, &str, &str),
+    namespace: &str,
+    object: &Value,
+) -> Result<(), Failure> {
+    let Some(resource) = catalog().resource(group, version, plural) else { return Ok(()) };
+    let object = Object::from_value(object.clone()).unwrap_or_default();
+    if machinery.store.get(&resource.key(namespace, object.name())).is_some() {
+        return Ok(());
+    }
+    let new = New { object, manager: Some("kube-apiserver") };
+    match insert(&machinery.around, resource, namespace, new, false, &mut Vec::new()).await {
+        Err(failure) if failure.reason != "AlreadyExists" => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Lets a second family join the range of the cluster if the command line names one now. Nothing else about a range can change.
+async fn agree(machinery: &Machinery) {
+    let entry = machinery.store.get(&format!("{}/{NAME}", service_cidrs::PREFIX));
+    let Some(object) = entry.and_then(|entry| Object::parse(&entry.value).ok()) else { return };
+    let wanted = cidrs(&machinery.config);
+    let there: Vec<String> = object
+        .at(&["spec", "cidrs"])
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|cidr| cidr.as_str().map(str::to_owned))
+        .collect();
+    if there == wanted {
+        return;
+    }
+    if there.len() == 1 && wanted.len() == 2 && there[0] == wanted[0] {
+        let path = format!("/apis/networking.k8s.io/v1/servicecidrs/{NAME}");
+        match merge(machinery, path, &json!({"spec": {"cidrs": wanted}})).await {
+            Ok(()) => return,
+            Err(why) => {
+                warn!(why, "the default ServiceCIDR can not be upgraded from {there:?} to dual stack {wanted:?}");
+            }
+        }
+    }
+    warn!(
+        "the default ServiceCIDR {there:?} does not match the ranges of the command line {wanted:?}; it stays as it is"
+    );
+}
+
+async fn merge(machinery: &Machinery, path: String, change: &Value) -> Result<(), String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/merge-patch+json"));
+    let body = Bytes::from(change.to_string());
+    let user = Arc::new(User::authenticated("system:cadastre", [MASTERS.to_owned()]));
+    let request = Request { method: Method::PATCH, path, query: String::new(), headers, body: body.clone(), user };
+    let reply = machinery.answer(request, std::future::ready(Ok(body)), &Trigger::default().shutdown()).await;
+    match reply.content {
+        _ if reply.status.is_success() => Ok(()),
+        Content::Whole(bytes) => Err(String::from_utf8_lossy(&bytes).into_owned()),
+        Content::Pieces(_) | Content::Live(_) => Err(reply.status.to_string()),
+    }
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn cidrs(config: &Config) -> Vec<String> {
+    config.service_ranges.iter().map(ToString::to_string).collect()
+}
+
+fn service_cidr(config: &Config) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+        "metadata": {"name": NAME, "labels": {FROM_FLAGS: "true"}}, "spec": {"cidrs": cidrs(config)},
+    })
+}
+
+fn node_port_range(config: &Config) -> Value {
+    let (first, last) = config.node_ports;
+    json!({
+        "apiVersion": "ipam.cadastre.dev/v1alpha1", "kind": "NodePortRange", "metadata": {"name": NAME},
+        "spec": {"ports": format!("{first}-{last}")},
+    })
+}
+
+fn service(config: &Config) -> Value {
+    let first = config.service_ranges.first().map(|range| match range {
+        Cidr::V4(range) => IpAddr::from(Ipv4Addr::from(range.first() + 1)),
+        Cidr::V6(range) => IpAddr::from(Ipv6Addr::from(range.first() + 1)),
+    });
+    let reached = config.address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(6443_u16);
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": NAME, "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "type": "ClusterIP", "sessionAffinity": "None", "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": PORT, "protocol": "TCP", "targetPort": reached}],
+        },
+    });
+    if let Some(first) = first {
+        service["spec"]["clusterIP"] = json!(first.to_string());
+    }
+    service
+}

@@ -1,0 +1,150 @@
+//! Grants: addresses and ports that were given, each an object of its own that is named after what was given.
+//!
+//! They are written in the transaction of the Service that gets them, and go in the one that takes it away. As long as the
+//! Service has them, nobody can delete them.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use api::{Kind, Object};
+use store::{Compare, Key, Store, Write};
+
+use super::{Behaviour, Surroundings, ip_addresses, node_ports, services};
+use crate::machinery::{Failure, Resource, catalog, encode_new, encode_terminating, read_object};
+
+/// Something that is given once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Grant {
+    /// An address in the cluster.
+    Address(IpAddr),
+    /// A port of all nodes.
+    Port(u16),
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Port(port) => port.fmt(f),
+        }
+    }
+}
+
+/// A Service that something was given to, and which one of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    /// Empty if it is not known.
+    pub(crate) uid: &'a str,
+}
+
+impl<'a> Holder<'a> {
+    /// That Service.
+    pub(crate) fn of(service: &'a Object) -> Self {
+        Self { namespace: service.namespace(), name: service.name(), uid: service.uid() }
+    }
+
+    /// Whether they are the same Service, as far as it is known.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let same_uid = self.uid == other.uid || self.uid.is_empty() || other.uid.is_empty();
+        self.namespace == other.namespace && self.name == other.name && same_uid
+    }
+}
+
+impl Grant {
+    /// The grant that a key names, if it names one.
+    pub(crate) fn of(key: &str) -> Option<Self> {
+        let (prefix, name) = key.split_once('/')?;
+        match prefix {
+            ip_addresses::PREFIX => name.parse().ok().map(Self::Address),
+            node_ports::PREFIX => name.parse().ok().map(Self::Port),
+            _ => None,
+        }
+    }
+
+    /// The key of its object.
+    pub(crate) fn key(self) -> Key {
+        match self {
+            Self::Address(address) => format!("{}/{address}", ip_addresses::PREFIX).into(),
+            Self::Port(port) => format!("{}/{port}", node_ports::PREFIX).into(),
+        }
+    }
+
+    fn resource(self) -> Result<&'static Resource, Failure> {
+        let found = match self {
+            Self::Address(_) => catalog().resource("networking.k8s.io", "v1", "ipaddresses"),
+            Self::Port(_) => catalog().resource("ipam.cadastre.dev", "v1alpha1", "nodeports"),
+        };
+        found.ok_or_else(|| Failure::internal("there is no kind for what Services are given"))
+    }
+
+    /// The Service that has it, if that is what its object says.
+    pub(crate) fn holder(self, object: &Object) -> Option<Holder<'_>> {
+        let parent = |name| object.text(&["spec", "parentRef", name]);
+        let uid = match self {
+            Self::Address(_) => ip_addresses::holder_uid(object),
+            Self::Port(_) => node_ports::holder_uid(object),
+        };
+        let is_service = parent("group").is_empty() && parent("resource") == "services";
+        is_service.then(|| Holder { namespace: parent("namespace"), name: parent("name"), uid })
+    }
+
+    /// Whether it is the grant of a Service, and not somebody else's.
+    pub(crate) fn is_services(self, value: &[u8]) -> bool {
+        let Ok(object) = Object::parse(value) else { return false };
+        match self {
+            Self::Address(_) => ip_addresses::is_own(&object),
+            Self::Port(_) => self.holder(&object).is_some(),
+        }
+    }
+
+    /// What makes it the grant of a Service: nobody has it, and then the Service does.
+    pub(crate) fn take(self, holder: &Holder<'_>) -> Result<(Compare, Write), Failure> {
+        let object = match self {
+            Self::Address(address) => ip_addresses::object(address, holder),
+            Self::Port(port) => node_ports::object(port, holder),
+        };
+        let value = encode_new(self.resource()?, object)?;
+        Ok((Compare::Absent(self.key()), Write::Put { key: self.key(), value }))
+    }
+
+    /// What makes it free. What another Service has, or whoever made an object by hand, stays.
+    pub(crate) fn free(self, store: &Store, holder: &Holder<'_>) -> Result<(Compare, Option<Write>), Failure> {
+        let key = self.key();
+        let Some(entry) = store.get(&key) else { return Ok((Compare::Absent(key), None)) };
+        let same = Compare::At(key.clone(), entry.revision);
+        let object = read_object(self.resource()?, &entry.value)?;
+        if !self.holder(&object).is_some_and(|own| own.is(holder)) {
+            return Ok((same, None));
+        }
+        // Somebody else may want to do something before it is given again.
+        let write = if object.finalizers().next().is_some() {
+            Write::Put { key, value: encode_terminating(self.resource()?, object) }
+        } else {
+            Write::Delete { key }
+        };
+        Ok((same, Some(write)))
+    }
+}
+
+/// The behaviour of the objects that stand for grants.
+pub(crate) struct Grants;
+
+impl Behaviour for Grants {
+    fn refuse_delete(&self, around: &Surroundings, kind: &Kind, object: &Object) -> Result<(), Failure> {
+        let key = format!("{}/{}", kind.stored.prefix, object.name());
+        let Some(grant) = Grant::of(&key) else { return Ok(()) };
+        let Some(holder) = grant.holder(object) else { return Ok(()) };
+        if !services::has(&around.store, &holder, grant) {
+            return Ok(());
+        }
+        let what = match grant {
+            Grant::Address(_) => "address",
+            Grant::Port(_) => "port",
+        };
+        let Holder { namespace, name, .. } = holder;
+        let why = format!("Service {namespace}/{name} has this {what}; it is freed when the Service gives it up");
+        Err(Failure::forbidden(kind, object.name(), why))
+    }
+}

@@ -1,0 +1,150 @@
+//! `ServiceCIDR`s: which of them give out addresses, and when a deleted one goes.
+//!
+//! What upstream's controllers do some time after a write is done with the write: the finalizer and the condition are there from
+//! the beginning. A deleted range gives out nothing from the moment of its deletion, because every grant is under the condition
+//! that its range is as it was. It goes when no address is left that no other range has; `lifecycle` sees to that.
+
+use api::{Kind, Object};
+use serde_json::{Value, json};
+use space::{Cidr, Range};
+use thiserror::Error;
+
+use super::{Along, Behaviour, Change, Surroundings};
+use crate::machinery::{Failure, now};
+
+/// Where `ServiceCIDR`s are stored.
+pub(crate) const PREFIX: &str = "servicecidrs.networking.k8s.io";
+
+/// Keeps a deleted range until none of its addresses is in use.
+pub(crate) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
+/// The shortest prefix of an IPv6 range.
+const SHORTEST_V6: u8 = 64;
+
+/// The addresses of a range.
+pub(crate) enum Usable {
+    V4(Range<u32>),
+    V6(Range<u128>),
+}
+
+/// Why a range can never give out an address.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Useless {
+    #[error("{0} is no CIDR")]
+    Unreadable(String),
+    #[error("{0} has no address to give: the first of a range, and the last of an IPv4 range, are never given")]
+    TooSmall(String),
+    #[error("{0} is too large: the shortest allowed prefix length for an IPv6 range is {SHORTEST_V6}")]
+    TooLarge(String),
+}
+
+/// The addresses that a range gives out.
+pub(crate) fn usable(text: &str) -> Result<Usable, Useless> {
+    let small = |_| Useless::TooSmall(text.to_owned());
+    match Cidr::tolerant(text).map_err(|_| Useless::Unreadable(text.to_owned()))?.value {
+        Cidr::V6(prefix) if prefix.length() < SHORTEST_V6 => Err(Useless::TooLarge(text.to_owned())),
+        Cidr::V4(prefix) => Range::service(prefix).map(Usable::V4).map_err(small),
+        Cidr::V6(prefix) => Range::service(prefix).map(Usable::V6).map_err(small),
+    }
+}
+
+/// Whether a range gives out what it has: it is not on its way out, and nobody has said that it is not ready.
+pub(crate) fn is_open(object: &Object) -> bool {
+    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);
+    let not_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "False";
+    !object.is_terminating() && !conditions.into_iter().flatten().any(not_ready)
+}
+
+/// The behaviour of `ServiceCIDR`s.
+pub(crate) struct ServiceCidrs;
+
+impl Behaviour for ServiceCidrs {
+    fn is_held(&self, around: &Surroundings, object: &Object) -> bool {
+        around.ledger.alone(&format!("{PREFIX}/{}", object.name())).is_some()
+    }
+
+    fn accompany(&self, around: &Surroundings, kind: &Kind, change: Change<'_>) -> Result<Along, Failure> {
+        let new = match change {
+            Change::Create(new) | Change::Update { new, .. } if !new.is_terminating() => new,
+            Change::Delete(old) => return super::go(around, kind, old),
+            Change::Create(_) | Change::Update { .. } => return Ok(Along::default()),
+        };
+        let mut kept = new.clone();
+        keep(&mut kept);
+        if condition(new).is_none() {
+            let (status, reason, message) = readiness(new);
+            set_condition(&mut kept, status, reason, &message);
+        }
+        Ok(Along { object: (kept != *new).then_some(kept), ..Along::default() })
+    }
+
+    fn terminating(&self, object: &mut Object) {
+        let message =
+            "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+        set_condition(object, "False", "Terminating", message);
+    }
+}
+
+/// Gives it the finalizer, if it has not got it.
+fn keep(object: &mut Object) {
+    if object.finalizers().all(|name| name != FINALIZER) {
+        let finalizers: Vec<String> = object.finalizers().chain([FINALIZER]).map(str::to_owned).collect();
+        object.set(&["metadata", "finalizers"], json!(finalizers));
+    }
+}
+
+/// Whether it can give out addresses at all, as the condition says it. One family is enough.
+fn readiness(object: &Object) -> (&'static str, &'static str, String) {
+    let cidrs = object.at(&["spec", "cidrs"]).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let parts: Vec<_> = cidrs.map(usable).collect();
+    if parts.iter().any(Result::is_ok) {
+        return ("True", "", "Kubernetes Service CIDR is ready".to_owned());
+    }
+    let useless: Vec<String> = parts.into_iter().filter_map(Result::err).map(|why| why.to_string()).collect();
+    ("False", "Unusable", useless.join("; "))
+}
+
+fn condition(object: &Object) -> Option<&Value> {
+    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array)?;
+    conditions.iter().find(|condition| condition["type"] == "Ready")
+}
+
+fn set_condition(object: &mut Object, status: &str, reason: &str, message: &str) {
+    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);
+    let mut all: Vec<Value> = conditions.cloned().unwrap_or_default();
+    all.retain(|condition| condition["type"] != "Ready");
+    all.push(json!({
+        "type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
+    }));
+    object.set(&["status", "conditions"], json!(all));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_that_can_never_give_an_address_is_not_ready_and_says_why() {
+        let readiness = |cidrs: &[&str]| {
+            let object = Object::from_value(json!({"spec": {"cidrs": cidrs}})).unwrap();
+            let (status, _, message) = readiness(&object);
+            format!("{status} {message}")
+        };
+        assert_eq!(readiness(&["10.0.0.0/30", "fd00::/63"]), "True Kubernetes Service CIDR is ready");
+        let small = "has no address to give: the first of a range, and the last of an IPv4 range, are never given";
+        assert_eq!(readiness(&["10.0.0.0/31"]), format!("False 10.0.0.0/31 {small}"));
+        assert_eq!(readiness(&["fd00::/128", "10.0.0.0/32"]), format!("False fd00::/128 {small}; 10.0.0.0/32 {small}"));
+        assert!(readiness(&["fd00::/63"]).starts_with("False fd00::/63 is too large"));
+    }
+
+    #[test]
+    fn a_range_is_open_unless_it_goes_or_somebody_said_that_it_is_not_ready() {
+        let open = |object: Value| is_open(&Object::from_value(object).unwrap());
+        assert!(open(json!({})));
+        assert!(open(
+            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "X", "status": "False"}]}})
+        ));
+        assert!(!open(json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})));
+        assert!(!open(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})));
+    }
+}

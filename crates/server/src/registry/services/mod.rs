@@ -1,0 +1,103 @@
+//! Services: what they are given comes and goes with them, in one transaction.
+//!
+//! `decision` says what a Service gets, as a pure function of pools; `ledger` keeps the pools. Here the decision becomes
+//! conditions and writes of the transaction that writes the Service. Nothing is given before that transaction, and nothing is
+//! freed but by it, so there is nothing to undo when it does not happen.
+
+mod addresses;
+mod decision;
+mod families;
+mod ledger;
+mod ports;
+mod repair;
+mod service;
+#[cfg(test)]
+mod tests;
+
+use api::kinds::validate_service_addresses;
+use api::{Errors, Kind, Object};
+use http::StatusCode;
+use store::Store;
+
+pub(crate) use self::ledger::{Hold, Ledger, Usage};
+pub(crate) use self::repair::repair;
+
+use self::decision::{Refusal, held};
+use self::service::Service;
+use super::grants::{Grant, Holder};
+use super::{Along, Behaviour, Change, Surroundings};
+use crate::machinery::Failure;
+
+/// Where Services are stored.
+pub(crate) const PREFIX: &str = "services";
+
+/// The behaviour of Services.
+pub(crate) struct Services;
+
+impl Behaviour for Services {
+    fn accompany(&self, around: &Surroundings, kind: &Kind, change: Change<'_>) -> Result<Along, Failure> {
+        match change {
+            Change::Create(new) => give(around, kind, None, new),
+            Change::Update { old, new } => give(around, kind, Some(old), new),
+            Change::Delete(old) => {
+                let mut along = Along::default();
+                let freed = held(&Service::read_stored(old));
+                free(around, &Holder::of(old), &freed, &mut along)?;
+                Ok(along)
+            }
+        }
+    }
+}
+
+/// Whether a Service has that.
+pub(crate) fn has(store: &Store, holder: &Holder<'_>, grant: Grant) -> bool {
+    let entry = store.get(&format!("{PREFIX}/{}/{}", holder.namespace, holder.name));
+    let Some(service) = entry.and_then(|entry| Object::parse(&entry.value).ok()) else { return false };
+    (holder.uid.is_empty() || holder.uid == service.uid()) && held(&Service::read_stored(&service)).contains(&grant)
+}
+
+/// What a Service becomes, and what comes and goes with that.
+fn give(around: &Surroundings, kind: &Kind, old: Option<&Object>, new: &Object) -> Result<Along, Failure> {
+    let before = old.map(Service::read_stored);
+    let asked = Service::read(new);
+    let faults = || {
+        let mut errors = Errors::new();
+        validate_service_addresses(new, old, &mut errors);
+        errors
+    };
+    let (decision, conditions, hold) = around
+        .ledger
+        .decide(before.as_ref(), asked.clone(), faults)
+        .map_err(|refusal| failure(kind, new.name(), refusal))?;
+    let mut along = Along { compares: conditions, hold: Some(hold), ..Along::default() };
+    let holder = Holder::of(new);
+    for grant in decision.taken {
+        let (condition, write) = grant.take(&holder)?;
+        along.compares.push(condition);
+        along.writes.push(write);
+    }
+    free(around, &holder, &decision.freed, &mut along)?;
+    if decision.service != asked {
+        let mut filled = new.clone();
+        decision.service.fill(&mut filled);
+        along.object = Some(filled);
+    }
+    Ok(along)
+}
+
+fn free(around: &Surroundings, holder: &Holder<'_>, freed: &[Grant], along: &mut Along) -> Result<(), Failure> {
+    for grant in freed {
+        let (condition, write) = grant.free(&around.store, holder)?;
+        along.compares.push(condition);
+        along.writes.extend(write);
+    }
+    Ok(())
+}
+
+fn failure(kind: &Kind, name: &str, refusal: Refusal) -> Failure {
+    match refusal {
+        Refusal::Invalid(errors) => Failure::invalid(kind, name, &errors),
+        Refusal::Internal(why) => Failure::internal(why),
+        Refusal::Plain(why) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", why),
+    }
+}

@@ -1,0 +1,101 @@
+//! Which node ports a Service gets, keeps and loses.
+//!
+//! A number is given once in the cluster, whatever the protocol. Inside of one Service it may serve several protocols.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use api::{Errors, Path};
+use serde_json::json;
+
+use super::decision::{PortRefusal, Refusal, Taking};
+use super::service::{Port, Service};
+use crate::registry::grants::Grant;
+
+/// Gives a new Service its ports: those that it names, and any for the rest. Ports of one number share one.
+///
+/// What is named comes first, so that a random pick never takes what is named further down.
+pub(super) fn create(after: &mut Service, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+    if after.has_node_ports() {
+        let wants = after.wants_node_ports();
+        let mut named: HashMap<i64, i64> = HashMap::new();
+        for port in after.ports.iter().filter(|port| port.on_nodes != 0) {
+            named.entry(port.number).or_insert(port.on_nodes);
+        }
+        let mut given: HashMap<i64, i64> = HashMap::new();
+        for turn in [true, false] {
+            let has_turn = |port: &Port| (wants || port.on_nodes != 0) && named.contains_key(&port.number) == turn;
+            for (index, port) in after.ports.iter_mut().enumerate().filter(|(_, port)| has_turn(port)) {
+                match given.get(&port.number) {
+                    None => {
+                        port.on_nodes = match named.get(&port.number) {
+                            Some(&named) => taken(taking, index, named)?,
+                            None => any(taking)?,
+                        };
+                        given.insert(port.number, port.on_nodes);
+                    }
+                    Some(&given) if port.on_nodes == 0 => port.on_nodes = given,
+                    Some(&given) if port.on_nodes != given => drop(taken(taking, index, port.on_nodes)?),
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    if after.needs_health_check() { health_check(after, taking) } else { Ok(()) }
+}
+
+/// Gives a Service what it needs now and did not need before, and lets go what it no longer needs.
+pub(super) fn update(before: &Service, after: &mut Service, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+    let held: BTreeSet<u16> = before.held_node_ports().collect();
+    if after.has_node_ports() {
+        let wants = after.wants_node_ports();
+        let mut seen = HashSet::new();
+        let mut own: HashSet<i64> = held.iter().copied().map(i64::from).collect();
+        for (index, port) in after.ports.iter().enumerate().filter(|(_, port)| port.on_nodes != 0) {
+            if own.insert(port.on_nodes) {
+                taken(taking, index, port.on_nodes)?;
+            }
+            if !seen.insert((&port.protocol, port.on_nodes)) {
+                return Err(Refusal::Plain(format!("duplicate nodePort: {{{} {}}}", port.protocol, port.on_nodes)));
+            }
+        }
+        for port in after.ports.iter_mut().filter(|port| wants && port.on_nodes == 0) {
+            port.on_nodes = any(taking)?;
+        }
+    }
+    let kept: BTreeSet<u16> = after.held_node_ports().collect();
+    taking.freed.extend(held.difference(&kept).copied().map(Grant::Port));
+    match (before.needs_health_check(), after.needs_health_check()) {
+        (false, true) => health_check(after, taking)?,
+        (true, false) => taking.freed.extend(before.held_health_check().map(Grant::Port)),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn taken(taking: &mut Taking<'_>, index: usize, port: i64) -> Result<i64, Refusal> {
+    match taking.port(port) {
+        Ok(()) => Ok(port),
+        Err(refusal) => {
+            let mut errors = Errors::new();
+            let path = Path::new("spec").child("ports").index(index).child("nodePort");
+            errors.invalid(&path, &json!(port), refusal);
+            Err(Refusal::Invalid(errors))
+        }
+    }
+}
+
+fn any(taking: &mut Taking<'_>) -> Result<i64, Refusal> {
+    taking.any_port().map_err(|refusal| Refusal::Internal(format!("failed to allocate a nodePort: {refusal}")))
+}
+
+fn health_check(after: &mut Service, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+    let named = after.health_check;
+    let failed = |what: &str, refusal: PortRefusal| {
+        Refusal::Internal(format!("failed to allocate {what} HealthCheck NodePort {named}: {refusal}"))
+    };
+    if named == 0 {
+        after.health_check = taking.any_port().map_err(|refusal| failed("a", refusal))?;
+        return Ok(());
+    }
+    taking.port(named).map_err(|refusal| failed("requested", refusal))
+}

@@ -1,0 +1,113 @@
+//! Ranges that come and go while Services live in them.
+
+use serde_json::json;
+use server::Config;
+
+use crate::cluster::{ADDRESSES, Cluster, RANGES, SERVICES, at, config, service};
+use crate::tended::Tended;
+
+fn range(name: &str, cidr: &str) -> serde_json::Value {
+    json!({"metadata": {"name": name}, "spec": {"cidrs": [cidr]}})
+}
+
+#[tokio::test]
+async fn a_full_cluster_grows_by_a_range_and_shrinks_when_it_is_empty() {
+    let tended = Tended::with(config(&["10.7.0.0/29"]), store::embedded::Options::default()).await;
+    for n in 0..5 {
+        tended.post(SERVICES, &service(&format!("s{n}"), json!({}))).await.expect(201);
+    }
+    tended.post(SERVICES, &service("more", json!({}))).await.expect(500);
+    let made = tended.post(RANGES, &range("more", "10.8.0.0/29")).await.expect(201);
+    assert_eq!(made["metadata"]["finalizers"], json!(["networking.k8s.io/service-cidr-finalizer"]));
+    assert_eq!(made["status"]["conditions"][0]["message"], "Kubernetes Service CIDR is ready");
+    let more = tended.post(SERVICES, &service("more", json!({}))).await.expect(201);
+    assert!(more["spec"]["clusterIP"].as_str().unwrap().starts_with("10.8.0."));
+    // From its deletion on it gives out nothing, and stays as long as something of it is in use.
+    let url = format!("{RANGES}/more");
+    let going = tended.delete(&url).await.expect(200);
+    assert_eq!(going["status"]["conditions"][0]["status"], "False");
+    tended.post(SERVICES, &service("again", json!({}))).await.expect(500);
+    let refused = tended.post(SERVICES, &service("again", json!({"clusterIP": "10.8.0.5"}))).await;
+    assert!(refused.message().contains("does not match the current range"), "{}", refused.text());
+    tended.calm().await;
+    tended.get(&url).await.expect(200);
+    tended.delete(&at("more")).await.expect(200);
+    tended.gone(&url).await;
+}
+
+#[tokio::test]
+async fn a_range_goes_when_another_has_its_addresses() {
+    let tended = Tended::with(config(&["10.7.0.0/29"]), store::embedded::Options::default()).await;
+    tended.post(RANGES, &range("small", "10.8.0.0/28")).await.expect(201);
+    tended.post(SERVICES, &service("web", json!({"clusterIP": "10.8.0.9"}))).await.expect(201);
+    tended.delete(&format!("{RANGES}/small")).await.expect(200);
+    tended.calm().await;
+    tended.get(&format!("{RANGES}/small")).await.expect(200);
+    tended.post(RANGES, &range("large", "10.8.0.0/24")).await.expect(201);
+    tended.gone(&format!("{RANGES}/small")).await;
+    // What is not a Service's keeps no range.
+    let foreign = json!({"metadata": {"name": "10.9.0.9"}, "spec": {"parentRef": {"resource": "x", "name": "y"}}});
+    tended.post(ADDRESSES, &foreign).await.expect(201);
+    tended.post(RANGES, &range("other", "10.9.0.0/24")).await.expect(201);
+    tended.delete(&format!("{RANGES}/other")).await.expect(200);
+    tended.gone(&format!("{RANGES}/other")).await;
+}
+
+#[tokio::test]
+async fn what_is_always_there_comes_back() {
+    let tended = Tended::with(config(&["10.7.0.0/29"]), store::embedded::Options::default()).await;
+    let before = tended.get(&at("kubernetes")).await.expect(200);
+    tended.delete(&at("kubernetes")).await.expect(200);
+    let after = tended.there(&at("kubernetes")).await;
+    assert_eq!(after["spec"]["clusterIP"], before["spec"]["clusterIP"]);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    tended.delete(&format!("{SERVICES}/kubernetes")).await.expect(200);
+    let old = tended.get(&format!("{RANGES}/kubernetes")).await.expect(200)["metadata"]["uid"].clone();
+    tended.delete(&format!("{RANGES}/kubernetes")).await.expect(200);
+    tended.until(&format!("{RANGES}/kubernetes"), |now| now.code == 200 && now.json()["metadata"]["uid"] != old).await;
+}
+
+#[tokio::test]
+async fn a_second_family_of_the_command_line_joins_the_range_that_is_there() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    cluster.make("web", json!({"ipFamilyPolicy": "PreferDualStack"})).await;
+    let dual = |ranges: &[&str]| server::Server::new(cluster.server.store().clone(), config(ranges));
+    dual(&["10.7.0.0/24", "fd07::/64"]).prepare().await.unwrap();
+    let url = format!("{RANGES}/kubernetes");
+    assert_eq!(cluster.get(&url).await.expect(200)["spec"]["cidrs"], json!(["10.7.0.0/24", "fd07::/64"]));
+    // Nothing else does.
+    dual(&["10.9.0.0/24"]).prepare().await.unwrap();
+    assert_eq!(cluster.get(&url).await.expect(200)["spec"]["cidrs"], json!(["10.7.0.0/24", "fd07::/64"]));
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn node_ports_come_from_the_range_of_the_command_line() {
+    let cluster = Cluster::with(Config { node_ports: (20_000, 20_001), ..config(&["10.7.0.0/24"]) }).await;
+    let made = cluster
+        .make("a", json!({"type": "NodePort", "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]}))
+        .await;
+    let mut ports: Vec<_> =
+        made["spec"]["ports"].as_array().unwrap().iter().map(|port| port["nodePort"].as_u64()).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [Some(20_000), Some(20_001)]);
+    let full = cluster.refused("b", json!({"type": "NodePort"}), 500).await;
+    assert_eq!(full, "Internal error occurred: failed to allocate a nodePort: range is full");
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn metrics_say_how_much_of_each_range_is_given_out() {
+    let cluster = Cluster::new(&["10.7.0.0/24", "fd07::/64"]).await;
+    cluster.make("web", json!({"type": "NodePort", "ipFamilyPolicy": "PreferDualStack"})).await;
+    let metrics = cluster.get("/metrics").await.text();
+    for line in [
+        "kube_apiserver_clusterip_allocator_allocated_ips{cidr=\"10.7.0.0/24\"} 2",
+        "kube_apiserver_clusterip_allocator_available_ips{cidr=\"10.7.0.0/24\"} 252",
+        "kube_apiserver_clusterip_allocator_allocated_ips{cidr=\"fd07::/64\"} 1",
+        "kube_apiserver_nodeport_allocator_allocated_ports 1",
+        "kube_apiserver_nodeport_allocator_available_ports 2767",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+}
