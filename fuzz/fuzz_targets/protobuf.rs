@@ -1,10 +1,11 @@
 //! Any bytes are refused or read, and what was read can be written and is read the same again.
 #![no_main]
 
-use api::protobuf::{decode, encode};
+use api::protobuf::{Envelope, decode, encode};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let Ok(read) = decode(data) else { return };
+    let Ok(envelope) = Envelope::open(data) else { return };
+    let Ok(read) = envelope.or("v1", "Pod").decode() else { return };
     let written = match encode(&read.api_version, &read.kind, &read.value) {
         Ok(written) => written,
         Err(error) => panic!("what was read cannot be written: {error}"),

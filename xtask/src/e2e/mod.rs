@@ -16,6 +16,7 @@ mod openapi;
 mod report;
 mod servers;
 mod store;
+mod wire;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -76,6 +77,8 @@ enum Suite {
     Apply,
     /// Random writes of every sort by many managers: what ours answers, and who owns what then, must be as with the control
     Managers,
+    /// Clients that speak nothing but protobuf: everything they see must be what they see of the control
+    Wire,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,
     /// The same, with a disk that is full again and again
@@ -104,7 +107,7 @@ pub(crate) enum Place {
 }
 
 impl Suite {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Server,
         Self::Objects,
         Self::Openapi,
@@ -113,6 +116,7 @@ impl Suite {
         Self::Protobuf,
         Self::Apply,
         Self::Managers,
+        Self::Wire,
         Self::Crash,
         Self::DiskFull,
         Self::EtcdLeader,
@@ -128,9 +132,9 @@ impl Suite {
     /// Where it makes sense; a quick run leaves out what says little more.
     fn places(self, quick: bool) -> &'static [Place] {
         match (self, quick) {
-            (Self::Server, false) => &[Place::Control, Place::Embedded, Place::Etcd],
+            (Self::Server | Self::Wire, false) => &[Place::Control, Place::Embedded, Place::Etcd],
             (Self::Server, true) | (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
-            (Self::Managers | Self::Crash, true) | (Self::DiskFull | Self::Objects | Self::Openapi, _) => {
+            (Self::Managers | Self::Wire | Self::Crash, true) | (Self::DiskFull | Self::Objects | Self::Openapi, _) => {
                 &[Place::Embedded]
             }
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
@@ -191,6 +195,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Managers => each(managers::SUITE, places, &mut report, |place, report| {
                 managers::run(&servers, options, place, report)
             }),
+            Suite::Wire => wire::run(&servers, places, &mut report)?,
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),

@@ -17,7 +17,7 @@ use super::options;
 use super::query::Query;
 use super::show;
 use super::write::{self, Committed, Done, MOST_TRIES};
-use crate::registry::{self, Along, Change, Surroundings};
+use crate::registry::{self, Along, Change, Condition, Surroundings};
 
 /// How many deletes of a collection are under way at a time: enough for the store to write them together.
 const AT_A_TIME: usize = 64;
@@ -248,26 +248,16 @@ impl Plan {
 fn plan(around: &Surroundings, resource: &Resource, entry: &Entry, options: &DeleteOptions) -> Result<Plan, Failure> {
     let kind = resource.kind;
     let mut object = show::read(resource, &entry.value)?;
-    let name = object.name().to_owned();
-    if !options.uid.is_empty() && options.uid != object.uid() {
-        let why = format!(
-            "the UID in the precondition ({}) does not match the UID in record ({}). The object might have been \
-             deleted and then recreated",
-            options.uid,
-            object.uid()
-        );
-        return Err(Failure::precondition(kind, &name, why));
-    }
-    if !options.resource_version.is_empty() && options.resource_version != object.resource_version() {
-        let why = format!(
-            "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({}). The object \
-             might have been modified",
-            options.resource_version,
-            object.resource_version()
-        );
-        return Err(Failure::precondition(kind, &name, why));
-    }
     let behaviour = registry::behaviour(kind);
+    let conditions = [
+        (Condition::Uid, &options.uid, object.uid()),
+        (Condition::ResourceVersion, &options.resource_version, object.resource_version()),
+    ];
+    for (condition, asked, is) in conditions {
+        if !asked.is_empty() && asked != is {
+            return Err(behaviour.unmet(kind, object.name(), condition, asked, is));
+        }
+    }
     behaviour.refuse_delete(around, kind, &object)?;
     let remove = |object: &Object| behaviour.accompany(around, kind, Change::Delete(object)).map(Plan::Remove);
     let changed = hold_for_dependents(&mut object, options.propagation, behaviour.has_dependents());

@@ -130,6 +130,7 @@ impl Failure {
     pub(crate) fn precondition(kind: &Kind, name: &str, why: impl std::fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified_kind());
         let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
+        kind.stored_group().clone_into(&mut failure.details.group);
         kind.kind.clone_into(&mut failure.details.kind);
         failure
     }

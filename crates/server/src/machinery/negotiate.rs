@@ -135,10 +135,10 @@ pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
 
 /// What the client wants of a resource; only built-in ones have protobuf.
 pub(crate) fn wanted(headers: &HeaderMap, built_in: bool) -> Result<Wanted, Failure> {
-    if !headers.contains_key(ACCEPT) {
+    let clauses = clauses(headers);
+    if clauses.is_empty() {
         return Ok(Wanted { form: Form::Object, encoding: Encoding::Json });
     }
-    let clauses = clauses(headers);
     let can_have = |clause: &Clause<'_>| {
         let Wanted { form, encoding } = clause.wanted()?;
         let there_is = (form, encoding) != (Form::Object, Encoding::Protobuf) || built_in;
@@ -164,13 +164,14 @@ pub(crate) fn streamed(wanted: Wanted) -> Result<Encoding, Failure> {
 
 /// How something is written that is always what it is: discovery, or what went wrong.
 pub(crate) fn plain(headers: &HeaderMap) -> Result<Encoding, Failure> {
-    if !headers.contains_key(ACCEPT) {
+    let clauses = clauses(headers);
+    if clauses.is_empty() {
         return Ok(Encoding::Json);
     }
     let can_have = |clause: &Clause<'_>| {
         clause.wanted().filter(|wanted| wanted.form == Form::Object).map(|wanted| ((), wanted.encoding))
     };
-    first(&clauses(headers), can_have).map(|((), encoding)| encoding).ok_or_else(|| Failure::not_acceptable(GIVEN))
+    first(&clauses, can_have).map(|((), encoding)| encoding).ok_or_else(|| Failure::not_acceptable(GIVEN))
 }
 
 /// The version of aggregated discovery that the client wants before plain discovery, if it does, and how it is written.
@@ -233,6 +234,7 @@ mod tests {
         assert_eq!(form("application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io"), Ok(Form::Table("v1")));
         assert_eq!(built_in("application/yaml").unwrap().1, Encoding::Yaml);
         assert_eq!(wanted(&HeaderMap::new(), true).unwrap().encoding, Encoding::Json);
+        assert_eq!(built_in(""), Ok((Form::Object, Encoding::Json)), "nothing is anything");
     }
 
     #[test]

@@ -59,8 +59,35 @@ pub(crate) struct Along {
     pub(crate) hold: Option<services::Hold>,
 }
 
+/// What a deletion may say about the object that it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Uid,
+    ResourceVersion,
+}
+
+impl Condition {
+    /// Its name and, of an object that does not meet it, what may have happened.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Uid => ("UID", "deleted and then recreated"),
+            Self::ResourceVersion => ("ResourceVersion", "modified"),
+        }
+    }
+}
+
 /// What a kind does beyond being stored.
 pub(crate) trait Behaviour: Sync {
+    /// A condition of a deletion that its object does not meet.
+    fn unmet(&self, kind: &Kind, name: &str, condition: Condition, asked: &str, is: &str) -> Failure {
+        let (what, happened) = condition.words();
+        let why = format!(
+            "the {what} in the precondition ({asked}) does not match the {what} in record ({is}). The object might have \
+             been {happened}"
+        );
+        Failure::precondition(kind, name, why)
+    }
+
     /// Refuses the deletion of an object that must stay.
     fn refuse_delete(&self, _around: &Surroundings, _kind: &Kind, _object: &Object) -> Result<(), Failure> {
         Ok(())

@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use store::{Compare, Entry, Store};
 
-use super::{Behaviour, Surroundings};
+use super::{Behaviour, Condition, Surroundings};
 use crate::machinery::{Facts, Failure};
 
 /// Where Namespaces are stored.
@@ -24,6 +24,13 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub(crate) struct Namespaces;
 
 impl Behaviour for Namespaces {
+    /// Clients know another text from namespaces.
+    fn unmet(&self, kind: &Kind, name: &str, condition: Condition, asked: &str, is: &str) -> Failure {
+        let (what, _) = condition.words();
+        let why = format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {is}");
+        Failure::conflict(kind, name, why)
+    }
+
     fn refuse_delete(&self, _: &Surroundings, kind: &Kind, object: &Object) -> Result<(), Failure> {
         if IMMORTAL.contains(&object.name()) {
             return Err(Failure::forbidden(kind, object.name(), "this namespace may not be deleted"));
@@ -37,6 +44,8 @@ impl Behaviour for Namespaces {
 
     fn terminating(&self, object: &mut Object) {
         object.set(&["status", "phase"], json!("Terminating"));
+        // It ends when it is empty, which takes as long as it takes.
+        object.metadata_mut().remove("deletionGracePeriodSeconds");
     }
 }
 

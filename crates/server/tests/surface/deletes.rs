@@ -118,3 +118,35 @@ async fn a_generation_that_cannot_grow_does_not_keep_an_object() {
     fixture.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.expect(200);
     fixture.get(&url).await.expect(404);
 }
+
+#[tokio::test]
+async fn a_condition_that_is_not_met_is_told_in_the_words_of_its_kind() {
+    let fixture = Fixture::new().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    let made = fixture.post("/api/v1/namespaces", &namespace).await.expect(201);
+    let event = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.123456Z", "type": "Normal", "reportingController": "a.b/c",
+        "reportingInstance": "i", "action": "a", "reason": "r", "note": "n", "regarding": {"namespace": "default"},
+    });
+    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    fixture.post(events, &event).await.expect(201);
+    let options = json!({"preconditions": {"uid": "another"}}).to_string();
+    let json = [("content-type", "application/json")];
+    let refused = fixture.send(Method::DELETE, "/api/v1/namespaces/n", &json, &options).await.expect(409);
+    let uid = made["metadata"]["uid"].as_str().unwrap();
+    let why = format!("Precondition failed: UID in precondition: another, UID in object meta: {uid}");
+    assert_eq!(refused["message"], format!("Operation cannot be fulfilled on namespaces \"n\": {why}"));
+    let refused = fixture.send(Method::DELETE, &format!("{events}/e"), &json, &options).await.expect(409);
+    assert_eq!(refused["details"], json!({"name": "e", "kind": "Event"}), "Events are stored in the core group");
+}
+
+#[tokio::test]
+async fn a_namespace_that_ends_has_no_period_in_which_it_does() {
+    let fixture = Fixture::new().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    fixture.post("/api/v1/namespaces", &namespace).await.expect(201);
+    let ending = fixture.delete("/api/v1/namespaces/n").await.expect(200);
+    assert!(ending["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(ending["metadata"].get("deletionGracePeriodSeconds"), None);
+}
