@@ -15,6 +15,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::authenticate::CREDENTIAL;
@@ -157,6 +158,26 @@ impl Issuer {
         let signed = format!("{}.{}", part(serde_json::to_vec(&header).ok()?), part(serde_json::to_vec(&claims).ok()?));
         let signature = self.key.sign(&self.random, signed.as_bytes()).ok()?;
         Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// The public key, as those who check a token for themselves look it up.
+    pub fn keys(&self) -> Value {
+        // A point that is not compressed: a mark, and two numbers.
+        let (x, y) =
+            self.key.public_key().as_ref().get(1..).map_or((&[][..], &[][..]), |point| point.split_at(point.len() / 2));
+        let number = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        json!({"keys": [{
+            "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM, "x": number(x), "y": number(y),
+        }]})
+    }
+
+    /// What those who check a token for themselves have to know of its issuer, which serves its key at that address.
+    pub fn description(&self, address: &str) -> Value {
+        json!({
+            "issuer": self.name, "jwks_uri": format!("https://{address}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        })
     }
 
     /// What a token says, if it is one that claims to be ours; and then whether it is.
@@ -395,6 +416,18 @@ mod tests {
         let stranger = Issuer::new("https://elsewhere", &new_key().unwrap()).unwrap();
         let stranger = stranger.sign(subject(), &accounts.audiences(), NOW, 600).unwrap();
         assert!(accounts.user(&stranger, &accounts.audiences(), NOW).is_none());
+    }
+
+    #[test]
+    fn a_token_can_be_checked_with_the_published_key() {
+        let (accounts, _) = accounts();
+        let token = accounts.issuer.sign(subject(), &accounts.audiences(), NOW, 600).unwrap();
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let keys = accounts.issuer.keys();
+        let number = |name: &str| BASE64_URL_SAFE_NO_PAD.decode(keys["keys"][0][name].as_str().unwrap()).unwrap();
+        let point = [vec![4], number("x"), number("y")].concat();
+        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(signed.as_bytes(), &signature).unwrap();
     }
 
     #[test]

@@ -1,15 +1,20 @@
-//! What a user may do: four rules, and everything else is denied.
+//! What a user may do: five rules, and everything else is denied.
 //!
 //! | who | may |
 //! |---|---|
 //! | everybody | get `/livez`, `/readyz`, `/healthz` and `/version` |
 //! | who has shown who they are | also read discovery and OpenAPI, and ask what they themselves may do |
+//! | `system:serviceaccounts` | also get what tokens of accounts are checked with |
 //! | `cadastre:readers` | also get, list and watch everything but Secrets, and read metrics and single health checks |
 //! | `system:masters` | everything |
 
 use thiserror::Error;
 
-use super::{AUTHENTICATED, MASTERS, READERS, User};
+use super::{AUTHENTICATED, MASTERS, READERS, SERVICE_ACCOUNTS, User};
+
+/// Where it is said who signs the tokens of accounts, and with which key.
+const ABOUT_TOKENS: [&str; 4] =
+    ["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"];
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +86,13 @@ fn may_visit(user: &User, attributes: &Attributes<'_>) -> bool {
     attributes.verb == "get"
         && (is_public(path)
             || (user.is_in(AUTHENTICATED) && is_discovery(path))
+            || (user.is_in(SERVICE_ACCOUNTS) && is_about_tokens(path))
             || (user.is_in(READERS) && is_measurement(path)))
+}
+
+/// What is needed to check the token of another account.
+fn is_about_tokens(path: &str) -> bool {
+    ABOUT_TOKENS.contains(&path)
 }
 
 fn is_public(path: &str) -> bool {
@@ -178,6 +189,7 @@ pub fn path_rules(user: &User) -> Vec<PathRule> {
         ],
     );
     allow(user.is_in(MASTERS), &["*"], &["*"]);
+    allow(user.is_in(SERVICE_ACCOUNTS), &["get"], &ABOUT_TOKENS);
     allow(true, &["get"], &["/healthz", "/livez", "/readyz", "/version", "/version/"]);
     allow(user.is_in(READERS), &["get"], &["/healthz/*", "/livez/*", "/metrics", "/metrics/*", "/readyz/*"]);
     rules
@@ -218,7 +230,7 @@ mod tests {
     fn what_a_user_is_told_is_what_a_user_may() {
         let served =
             [("", "pods"), ("", "secrets"), ("a.b", "things"), ("authorization.k8s.io", "selfsubjectaccessreviews")];
-        let groups = [&[][..], &[READERS], &[MASTERS]];
+        let groups = [&[][..], &[READERS], &[SERVICE_ACCOUNTS], &[MASTERS]];
         for user in groups.map(|groups| User::authenticated("jane", groups.iter().map(|&group| group.to_owned()))) {
             let rules = resource_rules(&user, served);
             for ((group, resource), verb) in
@@ -232,7 +244,16 @@ mod tests {
                 let asks = Attributes { verb, group, resource, is_resource: true, ..Attributes::default() };
                 assert_eq!(told, authorize(&user, &asks).is_ok(), "{verb} {resource} {:?}", user.groups);
             }
-            for path in ["/api/v1", "/version", "/healthz/etcd", "/metrics", "/livez", "/debug", "/openapi/v3"] {
+            for path in [
+                "/api/v1",
+                "/version",
+                "/healthz/etcd",
+                "/metrics",
+                "/livez",
+                "/debug",
+                "/openapi/v3",
+                "/openid/v1/jwks",
+            ] {
                 let covers = |rule: &&str| match rule.strip_suffix('*') {
                     Some(begin) => path.starts_with(begin),
                     None => *rule == path,

@@ -30,6 +30,9 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everybody who has not.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
+/// The group of all `ServiceAccount`s.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+
 /// What the names of `ServiceAccount`s begin with.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
@@ -72,5 +75,5 @@ impl User {
 
 /// The groups of the `ServiceAccount`s of a namespace.
 fn service_account_groups(namespace: &str) -> [String; 2] {
-    ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+    [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")]
 }

@@ -92,6 +92,7 @@ pub(crate) async fn insert(
         if attempt == 0 {
             valid(resource, object)?;
             warnings.extend((kind.warnings)(object, None));
+            registry::behaviour(kind).refuse_create(kind, object)?;
         }
         let name = object.name().to_owned();
         let depends = registry::admit(store, kind, namespace, &name).await?;

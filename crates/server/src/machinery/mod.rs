@@ -156,7 +156,7 @@ impl Machinery {
                     Err(failure) => Reply::refusal(failure, &request.headers),
                 };
                 if !resource.kind.deprecation.is_empty() {
-                    reply = reply.warned(&[resource.kind.deprecation.to_owned()]);
+                    reply = reply.warned_first(resource.kind.deprecation);
                 }
                 Ok(reply)
             }
@@ -217,6 +217,16 @@ impl Machinery {
             }
             [endpoint @ ("livez" | "readyz" | "healthz"), one] => {
                 health::report(endpoint, one, self.checks(endpoint, shutdown), query)
+            }
+            [".well-known", "openid-configuration"] => {
+                let issuer = self.config.issuer.as_ref()?;
+                Some(Reply::value(StatusCode::OK, &issuer.description(&self.config.address)))
+            }
+            ["openid", "v1", "jwks"] => {
+                let mut reply = Reply::value(StatusCode::OK, &self.config.issuer.as_ref()?.keys());
+                let media = HeaderValue::from_static("application/jwk-set+json");
+                reply.headers.insert(header::CONTENT_TYPE, media);
+                Some(reply)
             }
             ["openapi", "v2"] => Some(openapi::version_2()),
             ["openapi", "v3", rest @ ..] => openapi::answer(rest, query, headers),

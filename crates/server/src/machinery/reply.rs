@@ -79,6 +79,18 @@ impl Reply {
         self
     }
 
+    /// The same reply with that warning before all others.
+    #[must_use]
+    pub(crate) fn warned_first(mut self, warning: &str) -> Self {
+        let others: Vec<HeaderValue> = self.headers.get_all(header::WARNING).iter().cloned().collect();
+        self.headers.remove(header::WARNING);
+        self = self.warned(&[warning.to_owned()]);
+        for other in others {
+            self.headers.append(header::WARNING, other);
+        }
+        self
+    }
+
     /// The same reply in the encoding that the client wants. Only whole contents are changed: a stream is made as it is to be.
     pub(crate) fn encoded(mut self, encoding: Encoding) -> Result<Self, Failure> {
         let Content::Whole(bytes) = &self.content else { return Ok(self) };
@@ -143,6 +155,13 @@ mod tests {
         let long = "x".repeat(MOST_WARNED - 3);
         let warnings = ["a\"b".to_owned(), String::new(), long.clone(), "a\"b".to_owned()];
         assert_eq!(told(&warnings), [r#"299 - "a\"b""#.to_owned(), format!("299 - \"{long}\"")]);
+    }
+
+    #[test]
+    fn what_is_deprecated_is_told_first() {
+        let reply = Reply::text(StatusCode::OK, "").warned(&["a".to_owned()]).warned_first("old");
+        let told: Vec<_> = reply.headers.get_all(header::WARNING).iter().collect();
+        assert_eq!(told, ["299 - \"old\"", "299 - \"a\""]);
     }
 
     #[test]

@@ -88,6 +88,11 @@ pub(crate) trait Behaviour: Sync {
         Failure::precondition(kind, name, why)
     }
 
+    /// Refuses a new object that is valid and cannot be all the same.
+    fn refuse_create(&self, _kind: &Kind, _object: &Object) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Refuses the deletion of an object that must stay.
     fn refuse_delete(&self, _around: &Surroundings, _kind: &Kind, _object: &Object) -> Result<(), Failure> {
         Ok(())
@@ -159,6 +164,7 @@ pub(crate) fn behaviour(kind: &Kind) -> &'static dyn Behaviour {
         ip_addresses::PREFIX | node_ports::PREFIX => &grants::Grants,
         service_cidrs::PREFIX => &service_cidrs::ServiceCidrs,
         node_ports::RANGES => &node_ports::Ranges,
+        pods::PREFIX => &pods::Pods,
         "events" => &Events,
         _ => &Stored,
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::Store;
 use tokio::time::sleep;
 
-use super::identity;
+use super::{Behaviour, identity};
 use crate::machinery::Failure;
 
 /// Where Pods are stored.
@@ -26,6 +26,20 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The priorities that have names. There are no others, because their kind is not served.
 const CLASSES: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 const PREEMPTION: &str = "PreemptLowerPriority";
+
+/// The behaviour of Pods.
+pub(super) struct Pods;
+
+impl Behaviour for Pods {
+    fn refuse_create(&self, kind: &Kind, pod: &Object) -> Result<(), Failure> {
+        let overhead = pod.at(&["spec", "overhead"]).and_then(Value::as_object);
+        if overhead.is_some_and(|overhead| !overhead.is_empty()) {
+            let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+            return Err(Failure::forbidden(kind, pod.name(), why));
+        }
+        Ok(())
+    }
+}
 
 /// Completes a new pod, or refuses one that asks for something that is not there.
 pub(super) async fn complete(store: &Store, kind: &Kind, namespace: &str, pod: &mut Object) -> Result<(), Failure> {
@@ -51,10 +65,6 @@ pub(super) async fn complete(store: &Store, kind: &Kind, namespace: &str, pod: &
     let class = pod.text(&["spec", "runtimeClassName"]);
     if !class.is_empty() {
         let why = format!("pod rejected: RuntimeClass {class:?} not found");
-        return Err(Failure::forbidden(kind, pod.name(), why));
-    }
-    if pod.at(&["spec", "overhead"]).and_then(Value::as_object).is_some_and(|overhead| !overhead.is_empty()) {
-        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
         return Err(Failure::forbidden(kind, pod.name(), why));
     }
     Ok(())

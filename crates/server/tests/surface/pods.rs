@@ -62,6 +62,10 @@ async fn a_pod_that_asks_for_what_is_not_there_is_refused() {
              computed PreemptLowerPriority from the given PriorityClass name",
         ),
         (json!({"runtimeClassName": "r"}), "pod rejected: RuntimeClass \"r\" not found"),
+        (
+            json!({"overhead": {"memory": "1"}}),
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
     ] {
         let answer = fixture.post(PODS, &pod("a", &spec)).await;
         assert_eq!((answer.code.as_u16(), answer.message()), (403, format!("pods \"a\" is forbidden: {why}")));

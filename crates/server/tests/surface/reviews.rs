@@ -165,3 +165,14 @@ async fn a_token_can_be_bound_to_what_is_there_and_ends_with_it() {
     assert_eq!(known["user"]["username"], "jane");
     assert_eq!(reviewed(&fixture, json!({"token": "wrong"})).await["error"], "invalid bearer token");
 }
+
+#[tokio::test]
+async fn what_a_token_is_checked_with_is_published() {
+    let fixture = issuing().await;
+    let description = fixture.get("/.well-known/openid-configuration").await.expect(200);
+    assert_eq!(description["issuer"], ISSUER);
+    let answer = fixture.get("/openid/v1/jwks").await;
+    assert_eq!(answer.headers["content-type"], "application/jwk-set+json");
+    assert_eq!(answer.expect(200)["keys"][0]["alg"], "ES256");
+    Fixture::new().await.get("/openid/v1/jwks").await.expect(404);
+}

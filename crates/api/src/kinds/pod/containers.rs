@@ -18,11 +18,10 @@ const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 /// Resources of a container that have no domain in their name.
 const RESOURCES: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
 
-/// Notes what is wrong with all containers of a pod.
-pub(super) fn validate(spec: &Value, errors: &mut Errors) {
+/// Notes what is wrong with all containers of a pod that has those volumes.
+pub(super) fn validate(spec: &Value, volumes: &HashSet<&str>, errors: &mut Errors) {
     let grace = number(spec, "terminationGracePeriodSeconds");
     let host_users = spec.get("hostUsers").and_then(Value::as_bool).unwrap_or(true);
-    let volumes: HashSet<_> = items(spec, "volumes").iter().map(|volume| text(volume, "name")).collect();
     let path = Path::new("spec").child("containers");
     let containers = items(spec, "containers");
     if containers.is_empty() {
@@ -31,7 +30,7 @@ pub(super) fn validate(spec: &Value, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
-        validate_container(&path, container, &volumes, host_users, errors);
+        validate_container(&path, container, volumes, host_users, errors);
         if !seen.insert(text(container, "name")) {
             errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));
         }
@@ -44,7 +43,7 @@ pub(super) fn validate(spec: &Value, errors: &mut Errors) {
     let init = items(spec, "initContainers");
     for (index, container) in init.iter().enumerate() {
         let path = path.index(index);
-        validate_container(&path, container, &volumes, host_users, errors);
+        validate_container(&path, container, volumes, host_users, errors);
         validate_restart(&path, container, errors);
         if !seen.insert(text(container, "name")) {
             errors.duplicate(&path.child("name"), &Value::from(text(container, "name")));

@@ -31,8 +31,8 @@ pub(super) fn validate(pod: &Object, errors: &mut Errors) {
 pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
     let spec = part(pod, "spec");
     let path = Path::new("spec");
-    volumes::validate(spec, errors);
-    containers::validate(spec, errors);
+    let volumes = volumes::validate(spec, errors);
+    containers::validate(spec, &volumes, errors);
     validate_host_network(spec, errors);
     for (name, known) in [("restartPolicy", &RESTART_POLICIES[..]), ("dnsPolicy", &DNS_POLICIES)] {
         let value = text(spec, name);

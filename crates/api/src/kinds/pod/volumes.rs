@@ -49,7 +49,8 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-pub(super) fn validate(spec: &Value, errors: &mut Errors) {
+/// Notes what is wrong with the volumes; the names of those that are right.
+pub(super) fn validate<'a>(spec: &'a Value, errors: &mut Errors) -> HashSet<&'a str> {
     let mut good = HashSet::new();
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let path = Path::new("spec").child("volumes").index(index);
@@ -80,6 +81,7 @@ pub(super) fn validate(spec: &Value, errors: &mut Errors) {
             good.insert(name);
         }
     }
+    good
 }
 
 fn validate_source(path: &Path, name: &str, source: &Value, errors: &mut Errors) {

@@ -54,11 +54,15 @@ const SECCOMP: &str = "use the \"seccompProfile\" field instead";
 /// The lists of containers, in the order in which they are looked at.
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
+/// Of a change nothing is told: it is mostly made by programs, and often.
 pub(super) fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
+    if old.is_some() {
+        return Vec::new();
+    }
     let spec = part(pod, "spec");
     let mut told = Told(Vec::new());
     let faults = names::label(pod.name(), false);
-    if old.is_none() && !pod.name().is_empty() && !faults.is_empty() {
+    if !pod.name().is_empty() && !faults.is_empty() {
         told.say(
             "metadata.name",
             format!(
@@ -314,6 +318,12 @@ mod tests {
                 "spec.containers[0].env[3]: hides previous definition of \"A\", which may be dropped when using apply",
             ]
         );
+    }
+
+    #[test]
+    fn a_change_is_not_warned_of() {
+        let pod = Object::from_value(json!({"metadata": {"name": "a.b"}})).unwrap();
+        assert_eq!(warnings(&pod, Some(&pod)), [""; 0]);
     }
 
     #[test]
