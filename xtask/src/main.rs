@@ -87,14 +87,16 @@ enum Task {
     /// Builds the server in release and the parts that are not in the cache, starts everything on loopback, prints a line
     /// for each case and a table at the end, and fails if a case did. The suite `server` drives kubectl and compares all it
     /// says of ours with what it says of the control, the real kube-apiserver. `fidelity` stands for `upstream`, Kubernetes' own
-    /// end-to-end tests, and `kcm`, its controllers at work. `patch`, `protobuf` and `apply` hold random input
+    /// end-to-end tests, `kcm`, its controllers at work, `clients` and `kube-rs`, programs on those libraries, and `replicas`,
+    /// two servers on one etcd. `soak` has informers and reflectors follow a million random writes on two servers while
+    /// connections are cut and servers killed; it runs only if it is named. `patch`, `protobuf` and `apply` hold random input
     /// against the control's own code. `crash`, `disk-full` and `etcd-leader` put the server under load while something
     /// fails, and count what was lost: nothing may be. Data, logs and transcripts stay in target/e2e/SUITE/SERVER. Needs Go
     /// 1.26 for the parts, as `cargo xtask parts` does; `crash` on the embedded store needs nothing, and `disk-full` needs
     /// root, for a small disk of its own.
     #[command(
         after_help = "Examples:\n  cargo xtask e2e\n  cargo xtask e2e --quick\n  cargo xtask e2e server --on control\n  \
-                            cargo xtask e2e fidelity\n  cargo xtask e2e upstream --on embedded --only Watchers\n  \
+                            cargo xtask e2e soak --writes 50000 --seed 7\n  cargo xtask e2e fidelity\n  cargo xtask e2e upstream --on embedded --only Watchers\n  \
                             cargo xtask e2e server --on embedded --only 'json patch'\n  \
                             cargo xtask e2e crash --on embedded --rounds 1000 --seed 7"
     )]

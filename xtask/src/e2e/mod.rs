@@ -5,16 +5,26 @@
 //! it asks of ours, the real one must do too. What each case did stays in `target/e2e/SUITE/SERVER`.
 
 mod cargo_tests;
+mod check;
 mod client;
+mod clients;
 mod crash;
 mod fidelity;
+mod gateway;
+mod guest;
+mod history;
 mod judged;
+mod kube_rs;
 mod kubectl;
 mod managers;
 mod objects;
 mod openapi;
+mod replicas;
 mod report;
+mod restarting;
 mod servers;
+mod soak;
+mod stand;
 mod store;
 mod wire;
 
@@ -32,7 +42,7 @@ use self::servers::Servers;
 /// Which suites, where, and how long.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The suites to run; all of them if none is named
+    /// The suites to run; all of them but `soak` if none is named
     #[arg(value_name = "SUITE")]
     suites: Vec<Suite>,
     /// Build without optimisation, take fewer rounds, and hold ours against what the control said when it was last asked
@@ -41,12 +51,15 @@ pub(crate) struct Options {
     /// Run on this server only; may be repeated
     #[arg(long, value_name = "SERVER")]
     on: Vec<Place>,
-    /// Of the suites `server` and `upstream`, run only the cases whose names contain this
+    /// Of the suites `server`, `upstream`, `clients`, `kube-rs` and `replicas`, run only the cases whose names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// How often the faults strike, instead of as often as the suite finds right
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
+    /// How many writes the suite `soak` waits for, instead of a million
+    #[arg(long, value_name = "N")]
+    writes: Option<u64>,
     /// Begin the random choices of writers and faults with this number, instead of another one each time
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -89,8 +102,16 @@ enum Suite {
     Upstream,
     /// The real controllers, at work
     Kcm,
-    /// All suites of somebody else's clients: upstream, kcm
+    /// A program on client-go: informers, paging, leader election, and what else clients are made of
+    Clients,
+    /// A program on kube-rs: watchers, reflectors, a controller, and what else clients are made of
+    KubeRs,
+    /// Two servers on one etcd, of which one is cut off or killed
+    Replicas,
+    /// All suites of somebody else's clients: upstream, kcm, clients, kube-rs, replicas
     Fidelity,
+    /// Informers and reflectors follow a million random writes on two servers that are cut off and killed throughout
+    Soak,
 }
 
 /// What a suite runs against.
@@ -100,14 +121,15 @@ pub(crate) enum Place {
     Embedded,
     /// Cadastre on etcd
     Etcd,
-    /// Two Cadastres on one etcd, of which one is asked
+    /// Two Cadastres on one etcd
     Replicas,
     /// The real kube-apiserver on etcd
     Control,
 }
 
 impl Suite {
-    const ALL: [Self; 14] = [
+    /// All but the soak, which takes long.
+    const ALL: [Self; 17] = [
         Self::Server,
         Self::Objects,
         Self::Openapi,
@@ -122,6 +144,9 @@ impl Suite {
         Self::EtcdLeader,
         Self::Upstream,
         Self::Kcm,
+        Self::Clients,
+        Self::KubeRs,
+        Self::Replicas,
     ];
 
     /// The suites that it stands for: itself, but for the name of several.
@@ -140,8 +165,13 @@ impl Suite {
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
-            (Self::Upstream | Self::Kcm | Self::Fidelity, false) => &[Place::Control, Place::Embedded, Place::Replicas],
-            (Self::Upstream | Self::Kcm | Self::Fidelity, true) => &[Place::Embedded, Place::Replicas],
+            (Self::Upstream | Self::Kcm | Self::Clients | Self::KubeRs | Self::Fidelity, false) => {
+                &[Place::Control, Place::Embedded, Place::Replicas]
+            }
+            (Self::Upstream | Self::Kcm | Self::Clients | Self::KubeRs | Self::Fidelity, true) => {
+                &[Place::Embedded, Place::Replicas]
+            }
+            (Self::Replicas | Self::Soak, _) => &[Place::Replicas],
         }
     }
 
@@ -178,17 +208,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for (suite, places) in &plan {
         match suite {
             Suite::Server => kubectl::run(&servers, options, places, &mut report)?,
-            Suite::Objects => {
-                let run = |place, report: &mut Report| objects::run(&servers, options, place, report);
-                each(objects::SUITE, places, &mut report, run);
-            }
-            Suite::Openapi => {
-                let run = |place, report: &mut Report| openapi::run(&servers, options, place, report);
-                each(openapi::SUITE, places, &mut report, run);
-            }
-            Suite::Store => {
-                each(store::SUITE, places, &mut report, |place, report| store::run(&servers, options, place, report));
-            }
+            Suite::Objects => placed(objects::SUITE, objects::run, &servers, options, places, &mut report),
+            Suite::Openapi => placed(openapi::SUITE, openapi::run, &servers, options, places, &mut report),
+            Suite::Store => placed(store::SUITE, store::run, &servers, options, places, &mut report),
             Suite::Patch => compare(&judged::PATCH, &servers, options, places, &mut report),
             Suite::Protobuf => compare(&judged::PROTOBUF, &servers, options, places, &mut report),
             Suite::Apply => compare(&judged::APPLY, &servers, options, places, &mut report),
@@ -201,6 +223,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),
             Suite::Upstream => upstream::run(&servers, options, places, &mut report)?,
             Suite::Kcm => each(kcm::SUITE, places, &mut report, |place, report| kcm::run(&servers, place, report)),
+            Suite::Clients => placed(clients::SUITE, clients::run, &servers, options, places, &mut report),
+            Suite::KubeRs => placed(kube_rs::SUITE, kube_rs::run, &servers, options, places, &mut report),
+            Suite::Replicas => placed(replicas::SUITE, replicas::run, &servers, options, places, &mut report),
+            Suite::Soak => placed(soak::SUITE, soak::run, &servers, options, places, &mut report),
             // Its members are in the plan instead of it.
             Suite::Fidelity => {}
         }
@@ -215,6 +241,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 fn compare(with: &Comparison, servers: &Servers, options: &Options, places: &[Place], report: &mut Report) {
     each(with.name, places, report, |place, report| with.run(servers, options, place, report));
+}
+
+/// Runs a suite that starts its own servers in each of the places.
+fn placed(
+    suite: &'static str,
+    run: fn(&Servers, &Options, Place, &mut Report) -> Result<()>,
+    servers: &Servers,
+    options: &Options,
+    places: &[Place],
+    report: &mut Report,
+) {
+    each(suite, places, report, |place, report| run(servers, options, place, report));
 }
 
 /// Runs a suite in each of the places; one that cannot run is a case that failed.

@@ -17,6 +17,7 @@ mod ports;
 mod process;
 #[cfg(test)]
 mod stand_in;
+mod wire;
 
 pub use cadastre::Cadastre;
 pub use certificates::ClientFiles;
@@ -26,3 +27,4 @@ pub use kube_apiserver::KubeApiserver;
 pub use kube_controller_manager::KubeControllerManager;
 pub use kubectl::{Kubectl, Said};
 pub use ports::free_ports;
+pub use wire::{Passage, Wire};

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use testkit::choices::{Choices, Seeded};
-use testkit::real::{Cadastre, EtcdCluster};
+use testkit::real::EtcdCluster;
 
 use super::traffic::{self, Progress};
 use crate::e2e::client::{Client, Reply};
+use crate::e2e::restarting::Restarting;
 
 /// How many writes make it load.
 const LOAD: u64 = 50;
@@ -48,49 +49,6 @@ pub(super) fn load(progress: &Progress, random: &mut Seeded) -> Result<()> {
 pub(super) fn calm(progress: &Progress) -> Result<()> {
     let ended = progress.ended();
     until("a watch to end in order", || progress.ended() > ended)
-}
-
-/// Our server, which can be killed and started again where it was.
-pub(super) struct Restarting {
-    binary: PathBuf,
-    data: PathBuf,
-    flags: Vec<String>,
-    server: Option<Cadastre>,
-}
-
-impl Restarting {
-    pub(super) fn start(binary: &Path, data: &Path, flags: &[String]) -> Result<Self> {
-        let mut flags = flags.to_vec();
-        flags.push(Cadastre::BARE.to_owned());
-        let given: Vec<_> = flags.iter().map(String::as_str).collect();
-        let server = Cadastre::start(binary, data, &given)?;
-        flags.push(format!("--listen={}", server.address()));
-        Ok(Self { binary: binary.to_path_buf(), data: data.to_path_buf(), flags, server: Some(server) })
-    }
-
-    pub(super) fn server(&self) -> Result<&Cadastre> {
-        self.server.as_ref().context("the server is down")
-    }
-
-    pub(super) fn kill(&mut self) -> Result<()> {
-        self.server.take().context("the server is down")?.kill9()?;
-        Ok(())
-    }
-
-    pub(super) fn again(&mut self) -> Result<()> {
-        let flags: Vec<_> = self.flags.iter().map(String::as_str).collect();
-        self.server = Some(Cadastre::start(&self.binary, &self.data, &flags)?);
-        Ok(())
-    }
-
-    /// Ends it in order.
-    pub(super) fn stop(mut self) -> Result<()> {
-        let mut server = self.server.take().context("the server is down")?;
-        server.terminate()?;
-        let status = server.wait(PATIENCE)?;
-        ensure!(status.success(), "the server ended with {status}");
-        Ok(())
-    }
 }
 
 /// A folder that is a small disk of its own. Dropping it takes the disk away.

@@ -1,9 +1,7 @@
 //! The suites `crash`, `disk-full` and `etcd-leader`: the same load and the same checks, and a fault that strikes again and
 //! again. Traffic, faults and checks do not know each other; what passes between them is a history.
 
-mod check;
 mod faults;
-mod history;
 mod traffic;
 
 use std::fmt::Write as _;
@@ -18,12 +16,13 @@ use anyhow::{Context, Result, bail};
 use testkit::choices::Seeded;
 use testkit::real::{Cadastre, Etcd, EtcdCluster};
 
-use self::check::Counts;
-use self::faults::{Restarting, SmallDisk};
-use self::history::{History, Watched};
+use self::faults::SmallDisk;
 use self::traffic::{Load, Progress, Traffic};
+use super::check::{self, Counts};
 use super::client::{Client, Promise, Target};
+use super::history::{History, Watched};
 use super::report::{Outcome, Report};
+use super::restarting::Restarting;
 use super::servers::Servers;
 use super::{Options, Place};
 use crate::parts::Part;
@@ -112,7 +111,7 @@ impl Stage<'_> {
             etcd = Some(started);
         }
         let data = self.folder.join("data");
-        let mut server = Restarting::start(self.servers.cadastre()?, &data, &flags)?;
+        let mut server = Restarting::start(self.servers.cadastre()?, &data, &bare(&flags))?;
         self.no_second(&data, &flags)?;
         let mut slowest = Duration::ZERO;
         let told = self.under(LOAD, &ours(server.server()?, &data)?, |progress, random| {
@@ -140,7 +139,7 @@ impl Stage<'_> {
                 return Ok(Outcome::NotRun(why));
             }
         };
-        let mut server = Restarting::start(self.servers.cadastre()?, &data, &[])?;
+        let mut server = Restarting::start(self.servers.cadastre()?, &data, &bare(&[]))?;
         let target = ours(server.server()?, &data)?;
         let mut client = Client::new(&target);
         let (mut round, mut said) = (0, String::new());
@@ -166,7 +165,8 @@ impl Stage<'_> {
             let target = Arc::new(Target::new(Promise::Control, address, server.ca(), server.token().to_owned())?);
             self.leaders(&mut cluster, &target)?
         } else {
-            let server = Restarting::start(self.servers.cadastre()?, &data, &[format!("--etcd-servers={urls}")])?;
+            let flags = bare(&[format!("--etcd-servers={urls}")]);
+            let server = Restarting::start(self.servers.cadastre()?, &data, &flags)?;
             let told = self.leaders(&mut cluster, &ours(server.server()?, &data)?)?;
             server.stop()?;
             told
@@ -228,6 +228,11 @@ impl Stage<'_> {
         }
         Ok(())
     }
+}
+
+/// The flags, and that only what the writers write is written.
+fn bare(flags: &[String]) -> Vec<String> {
+    flags.iter().cloned().chain([Cadastre::BARE.to_owned()]).collect()
 }
 
 /// How to reach our server.

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
 
-use super::history::{Act, Change, Fate, History, Listed, Look, Mark, Revision, Seen, State, Watched, Write};
-use crate::e2e::client::{Client, Promise, Reply, Target};
+use crate::e2e::client::{Client, Reply, Target};
+use crate::e2e::history::{Act, Change, Fate, History, Listed, Look, Mark, Revision, Seen, State, Watched, Write};
 
 const NAMESPACE: &str = "crash";
 const PATH: &str = "/api/v1/namespaces/crash/configmaps";
@@ -251,7 +251,7 @@ impl Writer {
                 if status >= 500 {
                     self.progress.failed(status, body);
                 }
-                (refusal(self.client.promise(), status), Known::Unsure)
+                (Fate::answered(self.client.promise(), status), Known::Unsure)
             }
         };
         if matches!(fate, Fate::Done(_)) {
@@ -279,14 +279,6 @@ impl Writer {
                 ("PUT", format!("{PATH}/{name}"), body)
             }
         }
-    }
-}
-
-/// What became of a write that was answered with that status.
-fn refusal(promise: Promise, status: u16) -> Fate {
-    match (promise, status) {
-        (_, ..500) | (Promise::Ours, 503) => Fate::Refused(status),
-        _ => Fate::Unknown,
     }
 }
 
@@ -388,16 +380,6 @@ mod tests {
         assert!(matches!(said(&json!({"type": "MODIFIED", "object": object})), Said::Seen(seen) if seen == expected));
         let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}});
         assert!(matches!(said(&bookmark), Said::Seen(Seen::Bookmark(9))));
-    }
-
-    #[test]
-    fn only_our_server_promises_with_503_that_nothing_was_done() {
-        assert_eq!(refusal(Promise::Ours, 503), Fate::Refused(503));
-        assert_eq!(refusal(Promise::Control, 503), Fate::Unknown);
-        for promise in [Promise::Ours, Promise::Control] {
-            assert_eq!(refusal(promise, 409), Fate::Refused(409));
-            assert_eq!((refusal(promise, 500), refusal(promise, 504)), (Fate::Unknown, Fate::Unknown));
-        }
     }
 
     #[test]

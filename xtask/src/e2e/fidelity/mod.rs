@@ -10,4 +10,4 @@ pub(super) mod upstream;
 use super::Suite;
 
 /// What `cargo xtask e2e fidelity` stands for.
-pub(super) const SUITES: [Suite; 2] = [Suite::Upstream, Suite::Kcm];
+pub(super) const SUITES: [Suite; 5] = [Suite::Upstream, Suite::Kcm, Suite::Clients, Suite::KubeRs, Suite::Replicas];

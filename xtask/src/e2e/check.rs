@@ -73,7 +73,7 @@ fn resumable(watched: &Watched) -> Vec<String> {
 }
 
 /// Revisions only grow, so that nothing is said twice; and nothing comes after a bookmark that it covers.
-fn ordered_and_unique(watched: &Watched) -> Vec<String> {
+pub(super) fn ordered_and_unique(watched: &Watched) -> Vec<String> {
     let mut wrongs = Vec::new();
     let mut last = 0;
     for seen in &watched.seen {

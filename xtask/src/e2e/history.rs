@@ -5,6 +5,8 @@
 
 use std::time::Instant;
 
+use super::client::Promise;
+
 /// A revision of the server: what `resourceVersion` says.
 pub(super) type Revision = u64;
 
@@ -28,6 +30,16 @@ pub(super) enum Fate {
     Unknown,
     /// It was refused, with this status, and did not happen.
     Refused(u16),
+}
+
+impl Fate {
+    /// What became of a write that was answered with that status, which does not say that it was done.
+    pub(super) fn answered(promise: Promise, status: u16) -> Self {
+        match (promise, status) {
+            (_, ..500) | (Promise::Ours, 503) => Self::Refused(status),
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// One write.
@@ -101,4 +113,19 @@ pub(super) struct History {
     pub(super) watchers: Vec<Watched>,
     /// The state at the end, when nobody wrote any more.
     pub(super) end: Listed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_server_promises_with_503_that_nothing_was_done() {
+        assert_eq!(Fate::answered(Promise::Ours, 503), Fate::Refused(503));
+        assert_eq!(Fate::answered(Promise::Control, 503), Fate::Unknown);
+        for promise in [Promise::Ours, Promise::Control] {
+            assert_eq!(Fate::answered(promise, 409), Fate::Refused(409));
+            assert_eq!((Fate::answered(promise, 500), Fate::answered(promise, 504)), (Fate::Unknown, Fate::Unknown));
+        }
+    }
 }

@@ -1,0 +1,121 @@
+//! The servers that several clients use at once: one of ours, several replicas on one etcd, or the control; and how to come in.
+//!
+//! Replicas have an authority each, so clients trust both; and one token, which all of them know.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testkit::real::{Etcd, KubeApiserver};
+
+use super::Place;
+use super::client::{Client, Promise, Reply, Target};
+use super::gateway;
+use super::restarting::Restarting;
+use super::servers::Servers;
+use crate::parts::Part;
+
+/// How many replicas there are where there are several.
+const REPLICAS: usize = 2;
+/// The token of one who may do everything.
+const TOKEN: &str = "token-of-all-replicas";
+/// Our server keeps at most 256 MiB of history: so many writes of this size and there is nothing left of what was before.
+const FORGET_WRITES: usize = 320;
+const FORGET_BYTES: usize = 900_000;
+
+/// Servers that share what they store.
+pub(super) struct Stand {
+    pub(super) replicas: Vec<Restarting>,
+    pub(super) addresses: Vec<String>,
+    pub(super) authority: PathBuf,
+    pub(super) token: String,
+    promise: Promise,
+    _control: Option<KubeApiserver>,
+    pub(super) etcd: Option<Etcd>,
+}
+
+impl Stand {
+    /// Starts them empty in a folder; `flags` are for ours.
+    pub(super) fn start(servers: &Servers, place: Place, folder: &Path, flags: &[&str]) -> Result<Self> {
+        let etcd = match place {
+            Place::Embedded => None,
+            _ => Some(Etcd::start(&servers.part(Part::Etcd)?, &folder.join("etcd"))?),
+        };
+        let below = etcd.as_ref().map(Etcd::url);
+        if place == Place::Control {
+            let control = servers.control(below.unwrap_or_default(), folder)?;
+            return Ok(Self {
+                replicas: Vec::new(),
+                addresses: vec![control.url().trim_start_matches("https://").to_owned()],
+                authority: control.ca().to_path_buf(),
+                token: control.token().to_owned(),
+                promise: Promise::Control,
+                _control: Some(control),
+                etcd,
+            });
+        }
+        let count = if place == Place::Replicas { REPLICAS } else { 1 };
+        let below = vec![below; count];
+        Self::ours(servers, folder, &below, flags).map(|stand| Self { etcd, ..stand })
+    }
+
+    /// Starts one of ours on each of these etcds, or on its own store where there is none.
+    pub(super) fn ours(servers: &Servers, folder: &Path, below: &[Option<&str>], flags: &[&str]) -> Result<Self> {
+        let tokens = folder.join("tokens.csv");
+        fs::write(&tokens, format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
+        let (mut replicas, mut addresses, mut authorities) = (Vec::new(), Vec::new(), String::new());
+        for (number, etcd) in below.iter().enumerate() {
+            let data = folder.join(format!("data-{number}"));
+            let mut all: Vec<_> = flags.iter().map(ToString::to_string).collect();
+            all.push(format!("--token-auth-file={}", tokens.display()));
+            all.extend(etcd.map(|url| format!("--etcd-servers={url}")));
+            let replica = Restarting::start(servers.cadastre()?, &data, &all)?;
+            addresses.push(replica.server()?.address().to_owned());
+            let authority = replica.server()?.ca();
+            replicas.push(replica);
+            authorities += &fs::read_to_string(&authority).with_context(|| format!("no {}", authority.display()))?;
+        }
+        let authority = folder.join("authorities.crt");
+        fs::write(&authority, authorities)?;
+        let token = TOKEN.to_owned();
+        Ok(Self { replicas, addresses, authority, token, promise: Promise::Ours, _control: None, etcd: None })
+    }
+
+    /// How to reach one of them, or whoever listens at that address in its place.
+    pub(super) fn target(&self, address: &str) -> Result<Arc<Target>> {
+        Ok(Arc::new(Target::new(self.promise, address, &self.authority, self.token.clone())?))
+    }
+
+    /// A client of the replica with that number.
+    pub(super) fn client(&self, replica: usize) -> Result<Client> {
+        Ok(Client::new(&self.target(&self.addresses[replica])?))
+    }
+
+    /// Has the servers forget their history: nobody can watch or page from what was before.
+    pub(super) fn forget(&self) -> Result<()> {
+        if self.promise == Promise::Control {
+            return gateway::forget(self.etcd.as_ref().context("the control has an etcd")?.url());
+        }
+        let mut client = self.client(0)?;
+        let path = "/api/v1/namespaces/default/configmaps";
+        let body = |write: usize| {
+            let ballast = "x".repeat(FORGET_BYTES);
+            json!({"metadata": {"name": "ballast"}, "data": {"ballast": ballast, "write": write.to_string()}})
+        };
+        done(client.send("POST", path, Some(&body(0))))?;
+        for write in 1..FORGET_WRITES {
+            done(client.send("PUT", &format!("{path}/ballast"), Some(&body(write))))?;
+        }
+        done(client.send("DELETE", &format!("{path}/ballast"), None)).map(drop)
+    }
+}
+
+/// The body of an answer that says that all is well.
+pub(super) fn done(reply: Reply) -> Result<Value> {
+    match reply {
+        Reply::Answer(200 | 201, body) => Ok(body),
+        other => anyhow::bail!("not done: {other:?}"),
+    }
+}
