@@ -21,7 +21,7 @@ pub(super) fn fields(
 ) -> Map<String, Value> {
     match root {
         Shape::Map { entries, atomic: false } => {
-            let walk = Walk { ignored: Some(ignored), ownerless: OWNERLESS };
+            let walk = Walk { ignored: Some(ignored).filter(|ignored| !ignored.is_empty()), ownerless: OWNERLESS };
             walk.entries(entries, Some(nothing), new)
         }
         _ => Map::new(),
@@ -60,7 +60,8 @@ impl Walk<'_> {
                 .filter(|path| path.first() == Some(&name.as_str()))
                 .map(|path| &path[1..])
                 .collect();
-            let walk = Walk { ignored: node.map(|node| &node.below), ownerless: &own };
+            let walk =
+                Walk { ignored: node.map(|node| &node.below).filter(|below| !below.is_empty()), ownerless: &own };
             let (member, below) = walk.value(shape, before, value);
             let ownerless = own.iter().any(|rest| rest.is_empty());
             put(&mut fields, || format!("f:{name}"), member && !ownerless, below);

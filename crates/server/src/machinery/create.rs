@@ -76,8 +76,11 @@ pub(crate) async fn insert(
         write::account(kind, manager, None, None, &mut object)?;
     }
     registry::complete(store, kind, namespace, &mut object).await?;
-    (kind.prepare_create)(&mut object);
-    decode::canonical(kind, &mut object)?;
+    // What is accounted for is in the form that is stored. Kinds that are completed also prepare their creates.
+    if manager.is_none() || kind.prepares_create() {
+        (kind.prepare_create)(&mut object);
+        decode::canonical(kind, &mut object)?;
+    }
     for attempt in 0..MOST_TRIES {
         if generated && !base.is_empty() {
             object.set(&["metadata", "name"], json!(generate(kind.naming, &base)));
