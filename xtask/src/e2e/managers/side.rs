@@ -47,8 +47,9 @@ impl fmt::Display for Taken {
 
 impl Side {
     pub(super) fn new(target: Target) -> Result<Self> {
-        // A whole object in a message, or what names one.
-        let own = Regex::new(r#"Invalid value: "\{.*\}"|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"#)?;
+        // A whole object in a message, or what names one; and what Go's converter says of a strategic patch.
+        let own =
+            Regex::new(r#"Invalid value: "\{.*\}"|Invalid value: "map\[.*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"#)?;
         Ok(Self { client: Client::new(&Arc::new(target)), seen: HashMap::new(), own })
     }
 
