@@ -63,6 +63,7 @@ async fn serve(options: Options) -> Result<()> {
         authority: identities.authority.clone(),
         authenticator: Arc::clone(&authenticator),
         issuer: Some(issuer),
+        tended: options.tends(),
         service_ranges: options.service_cluster_ip_range.ranges(),
         node_ports: options.service_node_port_range.bounds(),
     };

@@ -60,6 +60,8 @@ pub struct Config {
     pub authenticator: Arc<Authenticator>,
     /// Signs tokens for `ServiceAccount`s; without it they get none.
     pub issuer: Option<Arc<Issuer>>,
+    /// Whether the server does by itself what elsewhere is left to controllers.
+    pub tended: bool,
     /// Where Service IPs come from: one range, or one of each family, the preferred first.
     pub service_ranges: Vec<Cidr>,
     /// The first and the last node port.
@@ -77,6 +79,7 @@ impl Default for Config {
             authority: String::new(),
             authenticator: Arc::default(),
             issuer: None,
+            tended: true,
             service_ranges: Cidr::strict(SERVICE_RANGE).into_iter().collect(),
             node_ports: NODE_PORTS,
         }

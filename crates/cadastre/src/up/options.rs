@@ -198,7 +198,8 @@ impl Options {
         !self.etcd_servers.is_empty()
     }
 
-    /// Whether the server collects dependents, empties namespaces and lets Events expire.
+    /// Whether the server does what elsewhere is left to controllers: it collects dependents, empties namespaces, lets Events expire,
+    /// and keeps the ranges of Services.
     pub(super) fn tends(&self) -> bool {
         !self.no_lifecycle
     }

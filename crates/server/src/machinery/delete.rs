@@ -292,7 +292,7 @@ fn plan(around: &Surroundings, resource: &Resource, entry: &Entry, options: &Del
         let next = object.generation().saturating_add(1);
         object.set(&["metadata", "generation"], json!(next));
     }
-    behaviour.terminating(&mut object);
+    behaviour.terminating(around, &mut object);
     Ok(Plan::Mark(object))
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Machinery {
 
 impl Machinery {
     pub(crate) fn new(store: Store, config: Config) -> Self {
-        let around = Surroundings::new(store.clone(), &config.service_ranges);
+        let around = Surroundings::new(store.clone(), &config.service_ranges, config.tended);
         Self { store, around, config, metrics: metrics::Metrics::new() }
     }
 

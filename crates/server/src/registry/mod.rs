@@ -25,13 +25,15 @@ use crate::machinery::{Failure, Machinery};
 pub(crate) struct Surroundings {
     pub(crate) store: Store,
     pub(crate) ledger: Arc<services::Ledger>,
+    /// Whether the server does by itself what elsewhere is left to controllers.
+    pub(crate) tended: bool,
 }
 
 impl Surroundings {
     /// Writes in that store, in a cluster whose Services are of those families.
-    pub(crate) fn new(store: Store, service_ranges: &[Cidr]) -> Self {
+    pub(crate) fn new(store: Store, service_ranges: &[Cidr], tended: bool) -> Self {
         let ledger = Arc::new(services::Ledger::new(store.clone(), service_ranges));
-        Self { store, ledger }
+        Self { store, ledger, tended }
     }
 }
 
@@ -115,7 +117,7 @@ pub(crate) trait Behaviour: Sync {
     }
 
     /// What changes in an object when its deletion begins.
-    fn terminating(&self, _object: &mut Object) {}
+    fn terminating(&self, _around: &Surroundings, _object: &mut Object) {}
 }
 
 /// What comes along when a range goes: that those are as they are which have what was given out of it.

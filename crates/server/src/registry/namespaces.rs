@@ -42,7 +42,7 @@ impl Behaviour for Namespaces {
         object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
     }
 
-    fn terminating(&self, object: &mut Object) {
+    fn terminating(&self, _: &Surroundings, object: &mut Object) {
         object.set(&["status", "phase"], json!("Terminating"));
         // It ends when it is empty, which takes as long as it takes.
         object.metadata_mut().remove("deletionGracePeriodSeconds");

@@ -1,7 +1,7 @@
 //! `ServiceCIDR`s: which of them give out addresses, and when a deleted one goes.
 //!
 //! What upstream's controllers do some time after a write is done with the write: the finalizer and the condition are there from
-//! the beginning. A deleted range gives out nothing from the moment of its deletion, because every grant is under the condition
+//! the beginning, unless those controllers are at work here too. A deleted range gives out nothing from the moment of its deletion, because every grant is under the condition
 //! that its range is as it was. It goes when no address is left that no other range has; `lifecycle` sees to that.
 
 use api::{Kind, Object};
@@ -65,7 +65,7 @@ impl Behaviour for ServiceCidrs {
 
     fn accompany(&self, around: &Surroundings, kind: &Kind, change: Change<'_>) -> Result<Along, Failure> {
         let new = match change {
-            Change::Create(new) | Change::Update { new, .. } if !new.is_terminating() => new,
+            Change::Create(new) | Change::Update { new, .. } if around.tended && !new.is_terminating() => new,
             Change::Delete(old) => return super::go(around, kind, old),
             Change::Create(_) | Change::Update { .. } => return Ok(Along::default()),
         };
@@ -78,7 +78,10 @@ impl Behaviour for ServiceCidrs {
         Ok(Along { object: (kept != *new).then_some(kept), ..Along::default() })
     }
 
-    fn terminating(&self, object: &mut Object) {
+    fn terminating(&self, around: &Surroundings, object: &mut Object) {
+        if !around.tended {
+            return;
+        }
         let message =
             "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
         set_condition(object, "False", "Terminating", message);

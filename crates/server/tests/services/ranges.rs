@@ -1,12 +1,12 @@
 //! Ranges that come and go while Services live in them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use server::Config;
 
 use crate::cluster::{ADDRESSES, Cluster, RANGES, SERVICES, at, config, service};
 use crate::tended::Tended;
 
-fn range(name: &str, cidr: &str) -> serde_json::Value {
+fn range(name: &str, cidr: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"cidrs": [cidr]}})
 }
 
@@ -33,6 +33,14 @@ async fn a_full_cluster_grows_by_a_range_and_shrinks_when_it_is_empty() {
     tended.get(&url).await.expect(200);
     tended.delete(&at("more")).await.expect(200);
     tended.gone(&url).await;
+}
+
+#[tokio::test]
+async fn what_controllers_do_elsewhere_is_left_to_them_if_there_are_some() {
+    let cluster = Cluster::with(Config { tended: false, ..config(&["10.0.0.0/28"]) }).await;
+    let made = cluster.post(RANGES, &range("more", "10.1.0.0/28")).await.expect(201);
+    assert_eq!((&made["metadata"]["finalizers"], &made["status"]), (&Value::Null, &json!({})));
+    cluster.make("a", json!({"clusterIP": "10.1.0.1", "ports": [{"port": 80}]})).await;
 }
 
 #[tokio::test]

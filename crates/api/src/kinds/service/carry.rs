@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::needs_health_check;
+use super::rules::POLICIES;
 use crate::meta;
 use crate::object::Object;
 use crate::reading::{items, number, part, text};
@@ -24,9 +25,10 @@ pub(super) fn prepare_create(service: &mut Object) {
     drop_unused(service);
 }
 
-/// Where traffic inside of the cluster goes is nothing that a mere name can say.
+/// Where traffic inside of the cluster goes is nothing that a mere name can say. A policy that there is not stays, to be refused.
 fn drop_unused(service: &mut Object) {
-    if !has_addresses(service) {
+    let policy = text(part(service, "spec"), "internalTrafficPolicy");
+    if !has_addresses(service) && POLICIES.contains(&policy) {
         service.remove(&["spec", "internalTrafficPolicy"]);
     }
 }

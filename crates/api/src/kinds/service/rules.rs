@@ -12,7 +12,7 @@ use crate::reading::{items, number, part, text, texts};
 use crate::{meta, names};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-const POLICIES: [&str; 2] = ["Cluster", "Local"];
+pub(super) const POLICIES: [&str; 2] = ["Cluster", "Local"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 const LONGEST_AFFINITY: i64 = 86_400;
