@@ -41,7 +41,7 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
 fn control(servers: &Servers, options: &Options, judge: &Path) -> Result<PathBuf> {
     let kept = cache::dir()?.join("e2e/openapi");
     let (documents, inputs) = (kept.join("documents"), kept.join("inputs"));
-    let asked = fs::read_to_string(&inputs).is_ok_and(|inputs| inputs == servers::control_inputs());
+    let asked = fs::read_to_string(&inputs).is_ok_and(|before| before == decisive());
     if options.quick && asked {
         return Ok(documents);
     }
@@ -56,8 +56,13 @@ fn control(servers: &Servers, options: &Options, judge: &Path) -> Result<PathBuf
         let file = file?;
         fs::copy(file.path(), documents.join(file.file_name()))?;
     }
-    fs::write(&inputs, servers::control_inputs())?;
+    fs::write(&inputs, decisive())?;
     Ok(documents)
+}
+
+/// All that decides what is kept of the control: what it is, and what it is asked.
+fn decisive() -> String {
+    format!("{}{}", servers::control_inputs(), include_str!("../../peers/openapi/fetch.go"))
 }
 
 fn fetch(servers: &Servers, place: Place, judge: &Path, folder: &Path, into: &Path) -> Result<()> {
