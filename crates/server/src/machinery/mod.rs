@@ -280,7 +280,8 @@ impl Machinery {
         if kind.is_namespaced() && target.namespace.is_empty() && !target.name.is_empty() {
             return Err(Failure::no_such_resource());
         }
-        let wanted = negotiate::wanted(&request.headers, kind.is_built_in())?;
+        let given = negotiate::Given { protobuf: kind.is_built_in(), table: !kind.is_question };
+        let wanted = negotiate::wanted(&request.headers, given)?;
         let include = Include::read(wanted.form, query.get("includeObject"))?;
         let Request { headers, body, .. } = request;
         let (store, around, name) = (&self.store, &self.around, target.name.as_str());

@@ -115,16 +115,17 @@ fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
 }
 
 /// The first that somebody can have who wants these; but JSON, which is at hand, in the place of protobuf that is wanted no
-/// more than it.
+/// more than it, unless it would not say the same.
 fn first<T: Copy + PartialEq>(
     clauses: &[Clause<'_>],
     can_have: impl Fn(&Clause<'_>) -> Option<(T, Encoding)>,
+    same: impl Fn(T) -> bool,
 ) -> Option<(T, Encoding)> {
     let can_have = |clause: &Clause<'_>| can_have(clause).map(|had| (had, clause.weight));
     let mut had = clauses.iter().filter_map(can_have);
     let (found, weight) = had.next()?;
     let json = (found.0, Encoding::Json);
-    let instead = found.1 == Encoding::Protobuf && had.any(|other| other == (json, weight));
+    let instead = found.1 == Encoding::Protobuf && same(found.0) && had.any(|other| other == (json, weight));
     Some(if instead { json } else { found })
 }
 
@@ -133,21 +134,36 @@ pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || clauses(headers).iter().any(|clause| clause.encoding() == Some(Encoding::Json))
 }
 
-/// What the client wants of a resource; only built-in ones have protobuf.
-pub(crate) fn wanted(headers: &HeaderMap, built_in: bool) -> Result<Wanted, Failure> {
+/// What there is of a resource besides JSON and YAML, and metadata alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Given {
+    /// Built-in kinds have protobuf.
+    pub(crate) protobuf: bool,
+    /// What is stored can be shown as a table.
+    pub(crate) table: bool,
+}
+
+/// What the client wants of a resource.
+pub(crate) fn wanted(headers: &HeaderMap, given: Given) -> Result<Wanted, Failure> {
     let clauses = clauses(headers);
     if clauses.is_empty() {
         return Ok(Wanted { form: Form::Object, encoding: Encoding::Json });
     }
     let can_have = |clause: &Clause<'_>| {
         let Wanted { form, encoding } = clause.wanted()?;
-        let there_is = (form, encoding) != (Form::Object, Encoding::Protobuf) || built_in;
+        let there_is = match (form, encoding) {
+            (Form::Object, Encoding::Protobuf) => given.protobuf,
+            (Form::Table(_), _) => given.table,
+            _ => true,
+        };
         there_is.then_some((form, encoding))
     };
-    match first(&clauses, can_have) {
+    // In JSON each object in a list of metadata says its kind, and in protobuf none does. Go's client for metadata shows its
+    // callers that difference, and its informers compare what they listed with what they watch.
+    match first(&clauses, can_have, |form| !matches!(form, Form::Partial(_))) {
         Some((form, encoding)) => Ok(Wanted { form, encoding }),
         // Clients know another text from where kinds are built in.
-        None if clauses.iter().all(|clause| clause.encoding().is_none()) && built_in => {
+        None if clauses.iter().all(|clause| clause.encoding().is_none()) && given.protobuf => {
             Err(Failure::no_representation(GIVEN))
         }
         None => Err(Failure::not_acceptable(GIVEN)),
@@ -171,7 +187,7 @@ pub(crate) fn plain(headers: &HeaderMap) -> Result<Encoding, Failure> {
     let can_have = |clause: &Clause<'_>| {
         clause.wanted().filter(|wanted| wanted.form == Form::Object).map(|wanted| ((), wanted.encoding))
     };
-    first(&clauses, can_have).map(|((), encoding)| encoding).ok_or_else(|| Failure::not_acceptable(GIVEN))
+    first(&clauses, can_have, |()| true).map(|((), encoding)| encoding).ok_or_else(|| Failure::not_acceptable(GIVEN))
 }
 
 /// The version of aggregated discovery that the client wants before plain discovery, if it does, and how it is written.
@@ -187,7 +203,7 @@ pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<(&'static str,
             _ => None,
         }
     };
-    let (version, encoding) = first(&clauses(headers), can_have)?;
+    let (version, encoding) = first(&clauses(headers), can_have, |_| true)?;
     Some((version?, encoding))
 }
 
@@ -218,11 +234,11 @@ mod tests {
     const PARTIAL: &str = "as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 
     fn built_in(text: &str) -> Result<(Form, Encoding), Failure> {
-        wanted(&accept(text), true).map(|wanted| (wanted.form, wanted.encoding))
+        wanted(&accept(text), Given { protobuf: true, table: true }).map(|wanted| (wanted.form, wanted.encoding))
     }
 
     fn own(text: &str) -> Result<(Form, Encoding), Failure> {
-        wanted(&accept(text), false).map(|wanted| (wanted.form, wanted.encoding))
+        wanted(&accept(text), Given { protobuf: false, table: true }).map(|wanted| (wanted.form, wanted.encoding))
     }
 
     #[test]
@@ -233,7 +249,8 @@ mod tests {
         assert_eq!(form("application/json;as=Nonsense;v=v1;g=meta.k8s.io,*/*"), Ok(Form::Object));
         assert_eq!(form("application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io"), Ok(Form::Table("v1")));
         assert_eq!(built_in("application/yaml").unwrap().1, Encoding::Yaml);
-        assert_eq!(wanted(&HeaderMap::new(), true).unwrap().encoding, Encoding::Json);
+        let anything = Given { protobuf: true, table: true };
+        assert_eq!(wanted(&HeaderMap::new(), anything).unwrap().encoding, Encoding::Json);
         assert_eq!(built_in(""), Ok((Form::Object, Encoding::Json)), "nothing is anything");
     }
 
@@ -247,9 +264,20 @@ mod tests {
         let partial = format!("{PROTOBUF};{PARTIAL}");
         assert_eq!(built_in(&format!("{partial},application/json")), Ok((Form::Partial("v1"), Encoding::Protobuf)));
         let both = format!("{partial},application/json;{PARTIAL},application/json");
-        assert_eq!(built_in(&both), Ok((Form::Partial("v1"), Encoding::Json)));
+        assert_eq!(built_in(&both), Ok((Form::Partial("v1"), Encoding::Protobuf)), "JSON would not say the same");
+        let json_first = format!("application/json;{PARTIAL},{partial}");
+        assert_eq!(built_in(&json_first), Ok((Form::Partial("v1"), Encoding::Json)));
         assert_eq!(own(&format!("{PROTOBUF},application/json")), Ok((Form::Object, Encoding::Json)));
         assert_eq!(own(&partial), Ok((Form::Partial("v1"), Encoding::Protobuf)));
+    }
+
+    #[test]
+    fn there_is_no_table_of_what_is_not_stored() {
+        let answer = Given { protobuf: true, table: false };
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(wanted(&accept(table), answer).unwrap_err().code, 406);
+        let or_json = wanted(&accept(&format!("{table},application/json")), answer).unwrap();
+        assert_eq!((or_json.form, or_json.encoding), (Form::Object, Encoding::Json));
     }
 
     #[test]
