@@ -30,6 +30,8 @@ pub(super) struct Servers {
 pub(super) struct Flags<'a> {
     /// Flags of ours.
     pub(super) ours: &'a [&'a str],
+    /// Flags of the second of ours, where there are two.
+    pub(super) replica: &'a [&'a str],
     /// Flags of kube-apiserver.
     pub(super) control: &'a [&'a str],
 }
@@ -85,7 +87,7 @@ impl Servers {
 
     /// Starts a server of that kind in that folder, with an etcd if it needs one; without what controllers do.
     pub(super) fn start(&self, place: Place, folder: &Path) -> Result<Server> {
-        self.start_with(place, folder, Flags { ours: &[Cadastre::BARE], control: &[] })
+        self.start_with(place, folder, Flags { ours: &[Cadastre::BARE], replica: &[Cadastre::BARE], control: &[] })
     }
 
     /// The same, with these flags.
@@ -97,17 +99,25 @@ impl Servers {
             }
         };
         let shared = etcd.as_ref().map(|etcd| format!("--etcd-servers={}", etcd.url()));
-        let ours = |data: &str| -> Result<Cadastre> {
-            let flags: Vec<_> = flags.ours.iter().copied().chain(shared.as_deref()).collect();
+        let ours = |data: &str, flags: &[&str]| -> Result<Cadastre> {
+            let flags: Vec<_> = flags.iter().copied().chain(shared.as_deref()).collect();
             Ok(Cadastre::start(self.cadastre()?, &folder.join(data), &flags)?)
         };
         let kind = match &etcd {
             Some(etcd) if place == Place::Control => {
                 Kind::Control(self.control_with(etcd.url(), folder, flags.control)?)
             }
-            _ => Kind::Ours(ours("data")?),
+            _ => Kind::Ours(ours("data", flags.ours)?),
         };
-        let replica = if place == Place::Replicas { Some(ours("replica")?) } else { None };
+        let replica = match &kind {
+            // Servers that are published together have one port, so the second listens on another address of this machine.
+            Kind::Ours(first) if place == Place::Replicas => {
+                let listen = first.address().replace("127.0.0.1", "--listen=127.0.0.2");
+                let flags: Vec<_> = flags.replica.iter().copied().chain([listen.as_str()]).collect();
+                Some(ours("replica", &flags)?)
+            }
+            _ => None,
+        };
         Ok(Server { kind, _replica: replica, _etcd: etcd })
     }
 

@@ -9,10 +9,11 @@ use crate::e2e::Place;
 use crate::e2e::servers::{Flags, Server, Servers};
 use crate::parts::Part;
 
-/// Ours has the range of the control, so that both give out the same addresses. The control does not write Endpoints for
-/// itself if they would be on loopback, so it says that it is somewhere else.
-const FLAGS: Flags<'_> =
-    Flags { ours: &["--service-cluster-ip-range=10.96.0.0/16"], control: &["--advertise-address=192.0.2.1"] };
+/// The range of the control, so that both give out the same addresses.
+const RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
+
+/// Servers do not publish themselves if they are on loopback, so they say that they are somewhere else.
+const ELSEWHERE: [&str; 2] = ["--advertise-address=192.0.2.1", "--advertise-address=192.0.2.2"];
 
 /// The controllers whose work our lifecycle does, and the one that looks after ranges.
 const LIFECYCLE: &[&str] = &[
@@ -45,11 +46,12 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Starts all of it in that folder.
     pub(super) fn start(servers: &Servers, place: Place, care: Care, folder: &Path) -> Result<Self> {
-        let bare: Vec<_> = FLAGS.ours.iter().copied().chain([Cadastre::BARE]).collect();
-        let (flags, controllers) = match care {
-            Care::Own if place != Place::Control => (FLAGS, ENDPOINTS.to_vec()),
-            Care::Own | Care::Controllers => (Flags { ours: &bare, ..FLAGS }, [LIFECYCLE, ENDPOINTS].concat()),
+        let (lifecycle, controllers) = match care {
+            Care::Own if place != Place::Control => (None, ENDPOINTS.to_vec()),
+            Care::Own | Care::Controllers => (Some(Cadastre::BARE), [LIFECYCLE, ENDPOINTS].concat()),
         };
+        let ours = ELSEWHERE.map(|elsewhere| [RANGE, elsewhere].into_iter().chain(lifecycle).collect::<Vec<_>>());
+        let flags = Flags { ours: &ours[0], replica: &ours[1], control: &ELSEWHERE[..1] };
         let server = servers.start_with(place, folder, flags)?;
         let kubectl = servers.kubectl(&server, folder)?;
         let (binary, folder) = (servers.part(Part::KubeControllerManager)?, folder.join("controllers"));

@@ -211,7 +211,7 @@ fn slices(asked: &Asked<'_>) -> Result<()> {
     asked.namespace("slices")?;
     asked.tell("create service clusterip web --tcp=80 -n slices")?;
     let slices = "endpointslices -n slices -l kubernetes.io/service-name=web";
-    asked.until(slices, "{.items[*].addressType}", |family| family == "IPv4")?;
+    asked.until(slices, "{.items[*].addressType}", |families| families == "IPv4")?;
     asked.tell("delete service web -n slices")?;
     asked.until(slices, "{.items[*].metadata.name}", str::is_empty)?;
     Ok(())

@@ -50,7 +50,7 @@ pub(in crate::e2e) fn run(servers: &Servers, options: &Options, places: &[Place]
 fn on(servers: &Servers, place: Place, specs: &[&str], report: &mut Report) -> Result<Endings> {
     let folder = servers.folder(SUITE, place)?;
     let cluster = Cluster::start(servers, place, Care::Own, &folder)?;
-    node(&cluster)?;
+    ground(&cluster)?;
     let endings = run::run(servers, &cluster, specs, &folder);
     for (spec, done) in &endings {
         report.case(SUITE, place, spec, &done.outcome(), done.took);
@@ -58,15 +58,14 @@ fn on(servers: &Servers, place: Place, specs: &[&str], report: &mut Report) -> R
     Ok(endings)
 }
 
-/// The specs want to see a node that is ready, and leave it alone.
-fn node(cluster: &Cluster) -> Result<()> {
-    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: nowhere}\n";
+/// What the specs want to see before they begin: a node that is ready. They leave it alone.
+fn ground(cluster: &Cluster) -> Result<()> {
     let tell = |args: &[&str], input: &str| -> Result<()> {
         let said = cluster.kubectl.run_with_input(args, input)?;
         ensure!(said.success(), "kubectl {}: {}", args.join(" "), said.stderr);
         Ok(())
     };
-    tell(&["create", "-f", "-"], node)?;
+    tell(&["create", "-f", "-"], "apiVersion: v1\nkind: Node\nmetadata: {name: nowhere}\n")?;
     let ready = r#"{"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
     tell(&["patch", "node", "nowhere", "--subresource=status", "--patch", ready], "")?;
     tell(&["patch", "node", "nowhere", "--type=merge", "--patch", r#"{"spec":{"taints":null}}"#], "")
