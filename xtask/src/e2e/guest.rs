@@ -81,7 +81,8 @@ impl Guest {
     pub(super) fn start(program: &mut Command, order: &Order<'_>, log: &Path) -> Result<Self> {
         let file = File::create(log).with_context(|| format!("could not write {}", log.display()))?;
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
-        let mut child = program.spawn().with_context(|| format!("could not start {:?}", program.get_program()))?;
+        let mut child =
+            program.spawn().with_context(|| format!("could not start {}", program.get_program().display()))?;
         let mut to = child.stdin.take().context("a guest without stdin")?;
         let from = child.stdout.take().context("a guest without stdout")?;
         writeln!(to, "{}", serde_json::to_string(order)?)?;

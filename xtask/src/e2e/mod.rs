@@ -17,12 +17,14 @@ mod judged;
 mod kube_rs;
 mod kubectl;
 mod managers;
+mod method;
 mod objects;
 mod openapi;
 mod replicas;
 mod report;
 mod restarting;
 mod servers;
+mod services;
 mod soak;
 mod stand;
 mod store;
@@ -92,6 +94,8 @@ enum Suite {
     Managers,
     /// Clients that speak nothing but protobuf: everything they see must be what they see of the control
     Wire,
+    /// Random writes of Services in four sorts of clusters: what ours answers, and what it gives, must be as with the control
+    Services,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,
     /// The same, with a disk that is full again and again
@@ -129,7 +133,7 @@ pub(crate) enum Place {
 
 impl Suite {
     /// All but the soak, which takes long.
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Server,
         Self::Objects,
         Self::Openapi,
@@ -139,6 +143,7 @@ impl Suite {
         Self::Apply,
         Self::Managers,
         Self::Wire,
+        Self::Services,
         Self::Crash,
         Self::DiskFull,
         Self::EtcdLeader,
@@ -158,10 +163,11 @@ impl Suite {
     fn places(self, quick: bool) -> &'static [Place] {
         match (self, quick) {
             (Self::Server | Self::Wire, false) => &[Place::Control, Place::Embedded, Place::Etcd],
-            (Self::Server, true) | (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
-            (Self::Managers | Self::Wire | Self::Crash, true) | (Self::DiskFull | Self::Objects | Self::Openapi, _) => {
-                &[Place::Embedded]
+            (Self::Server, true) | (Self::Managers | Self::Services | Self::Crash, false) => {
+                &[Place::Embedded, Place::Etcd]
             }
+            (Self::Managers | Self::Services | Self::Wire | Self::Crash, true)
+            | (Self::DiskFull | Self::Objects | Self::Openapi, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
@@ -218,6 +224,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 managers::run(&servers, options, place, report)
             }),
             Suite::Wire => wire::run(&servers, places, &mut report)?,
+            Suite::Services => each(services::SUITE, places, &mut report, |place, report| {
+                services::run(&servers, options, place, report)
+            }),
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),

@@ -9,8 +9,9 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::fields::{Kind, lay};
-use super::steps::{Method, Step};
+use super::steps::Step;
 use crate::e2e::client::{Client, Reply, Target};
+use crate::e2e::method::Method;
 
 /// A server, and the revisions that its objects were last seen at.
 pub(super) struct Side {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
 
 use super::fields::Kind;
+use crate::e2e::method::Method;
 
 const NAMES: [&str; 2] = ["one", "two"];
 /// Fewer than there may be before the oldest are merged, which depends on times.
@@ -20,43 +21,6 @@ pub(super) struct Step {
     pub(super) part: &'static str,
     pub(super) query: String,
     pub(super) body: Value,
-}
-
-/// How it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
-    Post,
-    Put,
-    /// A PUT of what is there, with the body laid over it.
-    Edit,
-    /// A PUT of what is there without its `managedFields`, or with the body in their place.
-    Forget,
-    Merge,
-    Strategic,
-    Json,
-    Apply,
-    Delete,
-}
-
-impl Method {
-    pub(super) fn media(self) -> &'static str {
-        match self {
-            Self::Merge => "application/merge-patch+json",
-            Self::Strategic => "application/strategic-merge-patch+json",
-            Self::Json => "application/json-patch+json",
-            Self::Apply => "application/apply-patch+yaml",
-            _ => "application/json",
-        }
-    }
-
-    pub(super) fn verb(self) -> &'static str {
-        match self {
-            Self::Post => "POST",
-            Self::Put | Self::Edit | Self::Forget => "PUT",
-            Self::Merge | Self::Strategic | Self::Json | Self::Apply => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
 }
 
 impl Step {

@@ -38,7 +38,7 @@ pub(super) fn current(pair: &mut Pair) -> Result<String> {
             _ => done(b.send_as(MERGE, "PATCH", &one, Some(&json!({"data": {"n": round.to_string()}}))))?,
         };
         ensure!(
-            revision(&got) == wrote && got["data"]["n"] == round.to_string(),
+            revision(&got) == wrote && got["data"]["n"] == json!(round.to_string()),
             "round {round}: written at {wrote}, read {got}"
         );
         std::mem::swap(&mut a, &mut b);
@@ -134,7 +134,7 @@ pub(super) fn counted(pair: &mut Pair) -> Result<String> {
         second += count.join().map_err(|_| anyhow::anyhow!("a counter fell over"))??;
     }
     let end = done(pair.stand.client(1)?.send("GET", &counter, None))?;
-    ensure!(end["data"]["n"] == (2 * EACH * turns).to_string(), "counted to {}", end["data"]["n"]);
+    ensure!(end["data"]["n"] == json!((2 * EACH * turns).to_string()), "counted to {}", end["data"]["n"]);
     Ok(format!("counted to {}, {second} came second and tried again", 2 * EACH * turns))
 }
 

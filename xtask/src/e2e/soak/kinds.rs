@@ -17,23 +17,23 @@ pub(super) struct Kind {
     /// The group and version, as paths have them.
     root: &'static str,
     api_version: &'static str,
-    kind: &'static str,
+    name: &'static str,
 }
 
 pub(super) const KINDS: [Kind; 4] = [
-    Kind { resource: "configmaps", root: "/api/v1", api_version: "v1", kind: "ConfigMap" },
-    Kind { resource: "secrets", root: "/api/v1", api_version: "v1", kind: "Secret" },
+    Kind { resource: "configmaps", root: "/api/v1", api_version: "v1", name: "ConfigMap" },
+    Kind { resource: "secrets", root: "/api/v1", api_version: "v1", name: "Secret" },
     Kind {
         resource: "leases",
         root: "/apis/coordination.k8s.io/v1",
         api_version: "coordination.k8s.io/v1",
-        kind: "Lease",
+        name: "Lease",
     },
     Kind {
         resource: "endpointslices",
         root: "/apis/discovery.k8s.io/v1",
         api_version: "discovery.k8s.io/v1",
-        kind: "EndpointSlice",
+        name: "EndpointSlice",
     },
 ];
 
@@ -55,7 +55,7 @@ impl Kind {
 
     /// An object as one write makes it, on top of a revision.
     pub(super) fn body(&self, name: &str, mark: Mark, base: Option<Revision>) -> Value {
-        let mut body = json!({"apiVersion": self.api_version, "kind": self.kind,
+        let mut body = json!({"apiVersion": self.api_version, "kind": self.name,
             "metadata": {"name": name, "annotations": {MARK: mark.to_string()}}});
         if let Some(base) = base {
             body["metadata"]["resourceVersion"] = json!(base.to_string());
@@ -75,7 +75,7 @@ impl Kind {
 
 /// The kind that an object of etcd is of.
 pub(super) fn of_object(object: &Value) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version)
+    KINDS.iter().find(|kind| object["kind"] == kind.name && object["apiVersion"] == kind.api_version)
 }
 
 /// Kind, namespace and name of an object in one, and the mark of the write that made it; nothing if no writer of ours did.

@@ -182,7 +182,7 @@ fn last(client: &mut Client) -> Result<Vec<Write>> {
         let path = kind.of(namespace);
         let created = match client.send("POST", &path, Some(&body)) {
             Reply::Lost | Reply::Unsent => done(client.send("POST", &path, Some(&body)))?,
-            reply => done(reply)?,
+            reply @ Reply::Answer(..) => done(reply)?,
         };
         let object = format!("{}/{LAST}", kind.resource);
         let fate = Fate::Done(Some(revision(&created)));

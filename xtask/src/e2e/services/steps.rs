@@ -1,0 +1,210 @@
+//! What is done next: one write of one Service, chosen at random.
+//!
+//! Addresses and ports that are named come from the low end of their ranges, from where nothing is picked at random.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+use testkit::choices::{Choices, Seeded};
+
+use crate::e2e::method::Method;
+
+/// Few enough that most writes find something there.
+const NAMES: u64 = 12;
+
+/// The addresses that Services name; the last ones cannot be had.
+pub(super) const V4: [&str; 10] = [
+    "10.96.0.2",
+    "10.96.0.3",
+    "10.96.0.4",
+    "10.96.0.5",
+    "10.96.0.6",
+    "10.96.0.7",
+    "10.96.0.8",
+    "10.96.0.0",
+    "10.96.255.255",
+    "192.0.2.1",
+];
+pub(super) const V6: [&str; 9] = [
+    "fd00:96::2",
+    "fd00:96::3",
+    "fd00:96::4",
+    "fd00:96::5",
+    "fd00:96::6",
+    "fd00:96::7",
+    "FD00:96::0A",
+    "fd00:96::",
+    "fd00:97::1",
+];
+/// The ports that Services name; the last ones cannot be had.
+pub(super) const PORTS: [i64; 10] = [30_000, 30_001, 30_002, 30_003, 30_004, 30_005, 30_006, 99, 70_000, -1];
+
+/// One write.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) method: Method,
+    pub(super) name: String,
+    /// The part of the Service that is written; empty for the whole.
+    pub(super) part: &'static str,
+    pub(super) body: Value,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}/{} {}", self.method, self.name, self.part, self.body)
+    }
+}
+
+impl Step {
+    /// Any write.
+    pub(super) fn choose(random: &mut Seeded) -> Self {
+        use Method::{Apply, Delete, Edit, Json, Merge, Post, Put, Strategic};
+        let method = random.one_of(&[
+            Post, Post, Post, Post, Put, Put, Edit, Edit, Edit, Merge, Merge, Merge, Strategic, Strategic, Json, Apply,
+            Delete,
+        ]);
+        let name = format!("s{}", random.below(NAMES));
+        let mut part = "";
+        let body = match method {
+            Delete => Value::Null,
+            Post | Put | Apply => {
+                let mut body =
+                    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec(random)});
+                if random.below(16) == 0 {
+                    body["metadata"]["finalizers"] = json!(["example.com/e2e"]);
+                }
+                body
+            }
+            Edit => edit(random),
+            Json => {
+                json!([{"op": "replace", "path": "/spec/type", "value": random.one_of(&["ClusterIP", "NodePort"])}])
+            }
+            Merge | Strategic if random.below(8) == 0 => {
+                part = random.one_of(&["", "status"]);
+                json!({"metadata": {"finalizers": null}})
+            }
+            _ => patch(random),
+        };
+        Self { method, name, part, body }
+    }
+}
+
+fn some<T: Copy>(random: &mut Seeded, chance: u64, of: &[T]) -> Option<T> {
+    (random.below(chance) == 0).then(|| random.one_of(of))
+}
+
+fn address(random: &mut Seeded) -> &'static str {
+    if random.below(2) == 0 { random.one_of(&V4) } else { random.one_of(&V6) }
+}
+
+fn ports(random: &mut Seeded, named: bool) -> Value {
+    let count = random.one_of(&[1, 1, 1, 2, 2, 3]);
+    let port = |index: usize, random: &mut Seeded| {
+        let mut port = json!({"port": random.one_of(&[80, 81, 53, 443])});
+        if count > 1 || random.below(3) == 0 {
+            let own = ["a", "b", "c"][index];
+            port["name"] = json!(some(random, 6, &["a", "b"]).unwrap_or(own));
+        }
+        if let Some(protocol) = some(random, 3, &["TCP", "UDP"]) {
+            port["protocol"] = json!(protocol);
+        }
+        if named && let Some(on_nodes) = some(random, 3, &PORTS) {
+            port["nodePort"] = json!(on_nodes);
+        }
+        port
+    };
+    (0..count).map(|index| port(index, random)).collect()
+}
+
+/// Any spec, right or wrong.
+fn spec(random: &mut Seeded) -> Value {
+    let kind =
+        random.one_of(&["ClusterIP", "ClusterIP", "NodePort", "NodePort", "LoadBalancer", "ExternalName", "Other"]);
+    let kind = if kind == "Other" && random.below(8) != 0 { "ClusterIP" } else { kind };
+    let mut spec = json!({"type": kind});
+    if kind == "ExternalName" {
+        spec["externalName"] = json!("a.b");
+        if random.below(2) == 0 {
+            spec["ports"] = ports(random, false);
+        }
+        if random.below(16) == 0 {
+            spec["clusterIP"] = json!(address(random));
+        }
+        return spec;
+    }
+    if random.below(20) != 0 {
+        let named = kind != "ClusterIP" || random.below(10) == 0;
+        spec["ports"] = ports(random, named);
+    }
+    match random.below(12) {
+        0 => spec["clusterIP"] = json!("None"),
+        1 | 2 => spec["clusterIP"] = json!(address(random)),
+        3 => {
+            let mut both = [random.one_of(&V4), random.one_of(&V6)];
+            if random.below(2) == 0 {
+                both.reverse();
+            }
+            spec["clusterIP"] = json!(both[0]);
+            spec["clusterIPs"] = json!(both);
+        }
+        4 if random.below(4) == 0 => spec["clusterIPs"] = json!([address(random), address(random), address(random)]),
+        5 if random.below(8) == 0 => spec["clusterIP"] = json!("wrong"),
+        _ => {}
+    }
+    let families: [&[&str]; 5] = [&["IPv4"], &["IPv6"], &["IPv4", "IPv6"], &["IPv6", "IPv4"], &["IPv4", "IPv4"]];
+    if let Some(families) = some(random, 4, &families) {
+        spec["ipFamilies"] = json!(families);
+    }
+    if let Some(policy) = some(random, 2, &["SingleStack", "PreferDualStack", "PreferDualStack", "RequireDualStack"]) {
+        spec["ipFamilyPolicy"] = json!(policy);
+    }
+    if random.below(2) == 0 {
+        spec["selector"] = json!({"a": "b"});
+    }
+    if kind == "LoadBalancer" {
+        if let Some(allocate) = some(random, 3, &[true, false]) {
+            spec["allocateLoadBalancerNodePorts"] = json!(allocate);
+        }
+        if let Some(port) = some(random, 4, &PORTS) {
+            spec["healthCheckNodePort"] = json!(port);
+        }
+        if random.below(10) == 0 {
+            spec["loadBalancerClass"] = json!("a/b");
+        }
+    }
+    if random.below(if kind == "LoadBalancer" { 2 } else { 16 }) == 0 {
+        spec["externalTrafficPolicy"] = json!("Local");
+    }
+    if random.below(16) == 0 {
+        spec["externalIPs"] = json!(["1.2.3.4"]);
+    }
+    spec
+}
+
+/// A few fields of any spec, and some that go.
+fn patch(random: &mut Seeded) -> Value {
+    let Value::Object(all) = spec(random) else { return Value::Null };
+    let mut fields: Map<String, Value> = all.into_iter().filter(|_| random.below(3) == 0).collect();
+    if random.below(3) == 0 {
+        fields.insert("externalName".to_owned(), random.one_of(&[None, Some("a.b")]).into());
+    }
+    if let Some(name) =
+        some(random, 8, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"])
+    {
+        fields.insert(name.to_owned(), Value::Null);
+    }
+    json!({"spec": fields})
+}
+
+/// What people do to a Service that they have in front of them.
+fn edit(random: &mut Seeded) -> Value {
+    match random.below(8) {
+        0 => json!({}),
+        1 => json!({"clusterIP": null, "clusterIPs": null}),
+        2 => json!({"externalTrafficPolicy": random.one_of(&["Local", "Cluster"])}),
+        3 => json!({"ports": ports(random, true)}),
+        4 => json!({"type": "ExternalName", "externalName": "a.b"}),
+        5 => json!({"type": random.one_of(&["ClusterIP", "NodePort", "LoadBalancer"])}),
+        _ => json!({"ipFamilyPolicy": random.one_of(&["SingleStack", "PreferDualStack", "RequireDualStack"])}),
+    }
+}
