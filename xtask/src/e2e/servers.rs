@@ -116,7 +116,7 @@ impl Servers {
                 let flags: Vec<_> = flags.replica.iter().copied().chain([listen.as_str()]).collect();
                 Some(ours("replica", &flags)?)
             }
-            _ => None,
+            Kind::Ours(_) | Kind::Control(_) => None,
         };
         Ok(Server { kind, _replica: replica, _etcd: etcd })
     }
