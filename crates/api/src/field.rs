@@ -227,23 +227,20 @@ impl Errors {
 /// Upstream's way to name several faults in one message: one alone, or all in brackets.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kept.as_slice() {
-            [one] => write!(f, "{one}"),
-            all => {
-                f.write_str("[")?;
-                // The same sentence twice says nothing more.
-                let mut said = HashSet::new();
-                for error in all {
-                    if said.insert((&error.field.0, &error.body)) {
-                        if said.len() > 1 {
-                            f.write_str(", ")?;
-                        }
-                        write!(f, "{error}")?;
-                    }
-                }
-                f.write_str("]")
-            }
+        // The same sentence twice says nothing more.
+        let mut said = HashSet::new();
+        let told: Vec<&Error> = self.kept.iter().filter(|error| said.insert((&error.field.0, &error.body))).collect();
+        if let [one] = told.as_slice() {
+            return write!(f, "{one}");
         }
+        f.write_str("[")?;
+        for (index, error) in told.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{error}")?;
+        }
+        f.write_str("]")
     }
 }
 
@@ -288,6 +285,14 @@ mod tests {
                 "metadata.labels[a]: Forbidden: no",
             ]
         );
+    }
+
+    #[test]
+    fn one_fault_that_is_noted_twice_stands_alone() {
+        let mut errors = Errors::new();
+        errors.required(&Path::new("a"), "");
+        errors.required(&Path::new("a"), "");
+        assert_eq!((errors.to_string().as_str(), errors.len()), ("a: Required value", 2));
     }
 
     #[test]
