@@ -80,6 +80,9 @@ pub fn all() -> impl Iterator<Item = &'static Kind> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::object::Object;
     use serde_json::{Value, json};
@@ -262,7 +265,7 @@ mod tests {
             (&config_map::KIND, json!({"metadata": {"ownerReferences": list(owner)}})),
             (&ip_pool::KIND, json!({"metadata": {"deletionTimestamp": going, "finalizers": finalizers}})),
         ] {
-            let begun = std::time::Instant::now();
+            let begun = at_work();
             let mut object = Object::from_value(object).unwrap();
             (kind.default)(&mut object);
             let old = object.clone();
@@ -273,7 +276,16 @@ mod tests {
             (kind.validate_status)(&object, &old, &mut errors);
             (kind.warnings)(&object, Some(&old));
             errors.to_string();
-            assert!(begun.elapsed().as_secs() < 8, "{} took {:?}", kind.kind, begun.elapsed());
+            let took = at_work().saturating_sub(begun);
+            assert!(took.as_secs() < 8, "{} took {took:?}", kind.kind);
         }
+    }
+
+    /// How long this thread has been at work since some moment. Where the system tells it, what others do meanwhile does not count.
+    fn at_work() -> Duration {
+        static SOME_MOMENT: LazyLock<Instant> = LazyLock::new(Instant::now);
+        let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let nanos = told.and_then(|told| told.split(' ').next()?.parse().ok());
+        nanos.map_or_else(|| SOME_MOMENT.elapsed(), Duration::from_nanos)
     }
 }
