@@ -21,7 +21,7 @@ pub(super) fn fields(
 ) -> Map<String, Value> {
     match root {
         Shape::Map { entries, atomic: false } => {
-            let walk = Walk { ignored: Some(ignored).filter(|ignored| !ignored.is_empty()), ownerless: OWNERLESS };
+            let walk = Walk { ignored: Some(ignored).filter(|ignored| !ignored.is_empty()), place: Place::Root };
             walk.entries(entries, Some(nothing), new)
         }
         _ => Map::new(),
@@ -32,13 +32,20 @@ pub(super) fn fields(
 #[derive(Clone, Copy)]
 struct Walk<'a> {
     ignored: Option<&'a Set>,
-    /// Those paths without the names that led here.
-    ownerless: &'a [&'a [&'a str]],
+    place: Place,
+}
+
+/// Where something may be without an owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Metadata,
+    Below,
 }
 
 impl Walk<'_> {
     /// For places where nothing is left out.
-    const ALL: Self = Self { ignored: None, ownerless: &[] };
+    const ALL: Self = Self { ignored: None, place: Place::Below };
 
     fn entries(
         self,
@@ -54,19 +61,22 @@ impl Walk<'_> {
             if node.is_some_and(|node| node.member) {
                 continue;
             }
-            let own: Vec<&[&str]> = self
-                .ownerless
-                .iter()
-                .filter(|path| path.first() == Some(&name.as_str()))
-                .map(|path| &path[1..])
-                .collect();
-            let walk =
-                Walk { ignored: node.map(|node| &node.below).filter(|below| !below.is_empty()), ownerless: &own };
+            let ignored = node.map(|node| &node.below).filter(|below| !below.is_empty());
+            let place = if self.place == Place::Root && name == "metadata" { Place::Metadata } else { Place::Below };
+            let walk = Walk { ignored, place };
             let (member, below) = walk.value(shape, before, value);
-            let ownerless = own.iter().any(|rest| rest.is_empty());
-            put(&mut fields, || format!("f:{name}"), member && !ownerless, below);
+            put(&mut fields, || ["f:", name].concat(), member && !self.is_ownerless(name), below);
         }
         fields
+    }
+
+    /// Whether nobody has the field of that name here.
+    fn is_ownerless(self, name: &str) -> bool {
+        let is = |path: &&[&str]| match (self.place, *path) {
+            (Place::Root, [own]) | (Place::Metadata, ["metadata", own]) => *own == name,
+            _ => false,
+        };
+        OWNERLESS.iter().any(is)
     }
 
     /// Whether a value itself is somebody's, and what is below it.

@@ -88,9 +88,8 @@ fn complete_structure(definition: &Definition, fields: &mut Map<String, Value>, 
         return;
     }
     for (name, field) in &definition.fields {
-        if !fields.contains_key(name)
-            && let Some(value) = written_zero(field)
-        {
+        if writes_zero(field) && !fields.contains_key(name) {
+            let value = if field.go.pointer { Value::Null } else { zero(&field.ty) };
             fields.insert(name.clone(), value);
         }
     }
@@ -111,20 +110,17 @@ fn complete_value(ty: &Type, value: &mut Value, custom: bool) {
     }
 }
 
-/// What Go writes for a field that is zero, if it writes anything.
-fn written_zero(field: &Field) -> Option<Value> {
-    if field.go.omitzero {
-        return None;
-    }
-    if field.go.pointer {
-        return (!field.go.omitempty).then_some(Value::Null);
+/// Whether Go writes a field that is zero. Few are, so this is asked before anything else.
+fn writes_zero(field: &Field) -> bool {
+    if field.go.omitzero || field.go.pointer {
+        return !field.go.omitzero && !field.go.omitempty;
     }
     // What Go has as a structure is never empty to it.
     let structure = matches!(
         field.ty,
         Type::Struct(_) | Type::Time | Type::MicroTime | Type::Duration | Type::Quantity | Type::IntOrString
     );
-    (structure || !field.go.omitempty).then(|| zero(&field.ty))
+    structure || !field.go.omitempty
 }
 
 /// The zero value of a type as Go writes it.
