@@ -59,10 +59,35 @@ impl Masks {
             columns(&line)
         });
         let mut lines: Vec<_> = lines.collect();
+        sort_managers(&mut lines);
         if masked.ends_with('\n') {
             lines.push(String::new());
         }
         lines.join("\n")
+    }
+}
+
+/// Puts the entries of each `managedFields` in YAML in the order of their texts. Servers have them in the order of the seconds in
+/// which they were written, and whether two writes are in one second is chance.
+fn sort_managers(lines: &mut [String]) {
+    let mut at = 0;
+    while let Some(found) = lines[at..].iter().position(|line| line.trim_start_matches(' ') == "managedFields:") {
+        at += found + 1;
+        let indent = lines[at - 1].len() - "managedFields:".len();
+        let (first, further) = (" ".repeat(indent) + "- ", " ".repeat(indent + 2));
+        let length =
+            lines[at..].iter().take_while(|line| line.starts_with(&first) || line.starts_with(&further)).count();
+        let block = &mut lines[at..at + length];
+        let mut entries: Vec<Vec<String>> = Vec::new();
+        for line in block.iter() {
+            match entries.last_mut() {
+                Some(entry) if !line.starts_with(&first) => entry.push(line.clone()),
+                _ => entries.push(vec![line.clone()]),
+            }
+        }
+        entries.sort();
+        block.iter_mut().zip(entries.into_iter().flatten()).for_each(|(line, sorted)| *line = sorted);
+        at += length;
     }
 }
 
@@ -86,6 +111,14 @@ mod tests {
 
     fn masked(text: &str) -> String {
         Masks::new().unwrap().on(text)
+    }
+
+    #[test]
+    fn managers_are_compared_in_no_order() {
+        let shown = |entries: [&str; 2]| format!("metadata:\n  managedFields:\n{}  name: a\n", entries.concat());
+        let (one, two) = ("  - manager: a\n    time: x\n", "  - manager: b\n");
+        assert_eq!(masked(&shown([two, one])), masked(&shown([one, two])));
+        assert_eq!(masked(&shown([two, one])), shown([one, two]));
     }
 
     #[test]
