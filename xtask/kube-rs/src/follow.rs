@@ -38,9 +38,13 @@ type Watched<K> = Result<Event<K>, watcher::Error>;
 struct Book<K: Resource<DynamicType = ()> + Clone + 'static> {
     name: String,
     resource: &'static str,
+    payload: Payload<K>,
     out: Arc<Mutex<BufWriter<File>>>,
     cache: Store<K>,
 }
+
+/// The mark in what an object is about, if that is known.
+type Payload<K> = fn(&K) -> Option<String>;
 
 impl<K> Book<K>
 where
@@ -51,12 +55,13 @@ where
         folder: &Path,
         how: &str,
         resource: &'static str,
+        payload: Payload<K>,
         stream: impl Stream<Item = Watched<K>> + Send + 'static,
     ) -> Result<Self> {
         let name = format!("kube-rs-{how}-{resource}");
         let out = Arc::new(Mutex::new(BufWriter::new(File::create(folder.join(format!("{name}.book")))?)));
         let (cache, writer) = store();
-        let book = Self { name, resource, out, cache };
+        let book = Self { name, resource, payload, out, cache };
         let write = {
             let out = book.out.clone();
             move |line: String| out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
@@ -74,12 +79,12 @@ where
                         continue;
                     }
                     Ok(Event::InitApply(object)) => {
-                        gathered += &entry("item", resource, &object);
+                        gathered += &entry("item", resource, &object, payload);
                         continue;
                     }
                     Ok(Event::InitDone) => std::mem::take(&mut gathered) + "listed 0\n",
-                    Ok(Event::Apply(object)) => entry("APPLIED", resource, &object),
-                    Ok(Event::Delete(object)) => entry("DELETED", resource, &object),
+                    Ok(Event::Apply(object)) => entry("APPLIED", resource, &object, payload),
+                    Ok(Event::Delete(object)) => entry("DELETED", resource, &object, payload),
                 };
                 if write(line).is_err() {
                     return;
@@ -95,7 +100,7 @@ where
         let came = timeout(PATIENCE, until(async || self.cache.get(&last).is_some())).await.is_ok();
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         for object in self.cache.state() {
-            out.write_all(entry("cached", self.resource, &*object).as_bytes())?;
+            out.write_all(entry("cached", self.resource, &*object, self.payload).as_bytes())?;
         }
         out.flush()?;
         let said = if came { "" } else { "what was written last never came" };
@@ -103,11 +108,24 @@ where
     }
 }
 
-fn entry(word: &str, resource: &str, object: &impl ResourceExt) -> String {
+fn entry<K: ResourceExt>(word: &str, resource: &str, object: &K, payload: Payload<K>) -> String {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let revision = object.resource_version().unwrap_or_default();
-    let mark = object.annotations().get(MARK).map_or("-", String::as_str);
+    let mut mark = object.annotations().get(MARK).map_or("-", String::as_str).to_owned();
+    if let Some(rest) = payload(object).filter(|rest| mark != "-" && *rest != mark) {
+        // No number: the rest of the object is of another write.
+        mark = format!("{mark}!{rest}");
+    }
     format!("{word} {resource}/{namespace}/{name} {revision} {mark}\n")
+}
+
+fn in_map(map: &ConfigMap) -> Option<String> {
+    Some(map.data.iter().flatten().find(|(name, _)| *name == MARK).map_or_else(String::new, |(_, mark)| mark.clone()))
+}
+
+fn in_secret(secret: &Secret) -> Option<String> {
+    let mark = secret.data.iter().flatten().find(|(name, _)| *name == MARK);
+    Some(mark.map_or_else(String::new, |(_, mark)| String::from_utf8_lossy(&mark.0).into_owned()))
 }
 
 /// Follows four kinds in four ways until there is a line on stdin, and then what is last.
@@ -116,13 +134,13 @@ pub(crate) async fn run(host: &Host, order: &Order, folder: &Path) -> Result<()>
     let pages = || Config::default().page_size(500);
     let streams = || Config::default().streaming_lists();
     let maps: Api<ConfigMap> = Api::all(client.clone());
-    let maps = Book::open(folder, "pages", "configmaps", watcher(maps, pages()))?;
+    let maps = Book::open(folder, "pages", "configmaps", in_map, watcher(maps, pages()))?;
     let secrets: Api<Secret> = Api::all(client.clone());
-    let secrets = Book::open(folder, "streaming", "secrets", watcher(secrets, streams()))?;
+    let secrets = Book::open(folder, "streaming", "secrets", in_secret, watcher(secrets, streams()))?;
     let leases: Api<PartialObjectMeta<Lease>> = Api::all(client.clone());
-    let leases = Book::open(folder, "metadata-pages", "leases", watcher(leases, pages()))?;
+    let leases = Book::open(folder, "metadata-pages", "leases", |_| None, watcher(leases, pages()))?;
     let slices: Api<PartialObjectMeta<EndpointSlice>> = Api::all(client.clone());
-    let slices = Book::open(folder, "metadata-streaming", "endpointslices", watcher(slices, streams()))?;
+    let slices = Book::open(folder, "metadata-streaming", "endpointslices", |_| None, watcher(slices, streams()))?;
     maps.cache.wait_until_ready().await?;
     secrets.cache.wait_until_ready().await?;
     leases.cache.wait_until_ready().await?;

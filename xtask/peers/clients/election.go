@@ -106,6 +106,11 @@ func election(w *world) (string, error) {
 		}
 		time.Sleep(retryPeriod)
 	}
+	select {
+	case name := <-s.changes:
+		return "", fmt.Errorf("a cut that was shorter than the lease made %s lead", name)
+	default:
+	}
 	// It dies without a word: the other has to wait until the lease has run out.
 	stop["one"]()
 	<-ended["one"]
@@ -114,6 +119,10 @@ func election(w *world) (string, error) {
 		return "", err
 	}
 	waited := time.Since(died)
+	// The last renewal may have been a period ago when the first died.
+	if waited < leaseDuration-2*retryPeriod {
+		return "", fmt.Errorf("the second led %.1f s after the first died, with a lease of %v", waited.Seconds(), leaseDuration)
+	}
 	// It goes in order: the next need not wait.
 	if err := stand("one", 0, false); err != nil {
 		return "", err

@@ -65,11 +65,40 @@ func (b *book) entry(word string, object metav1.Object) string {
 		object.GetResourceVersion(), mark(object))
 }
 
+// mark is the mark of the write that made an object; no number if the rest of the object is of another write.
 func mark(object metav1.Object) string {
-	if mark := object.GetAnnotations()[markAnnotation]; mark != "" {
-		return mark
+	mark := object.GetAnnotations()[markAnnotation]
+	if mark == "" {
+		return "-"
 	}
-	return "-"
+	if rest, known := payload(object); known && rest != mark {
+		return fmt.Sprintf("%s!%q", mark, rest)
+	}
+	return mark
+}
+
+// payload is the mark in what the object is about, if that is known.
+func payload(object metav1.Object) (string, bool) {
+	switch object := object.(type) {
+	case *core.ConfigMap:
+		return object.Data[markAnnotation], true
+	case *core.Secret:
+		return string(object.Data[markAnnotation]), true
+	case *coordination.Lease:
+		if object.Spec.HolderIdentity == nil {
+			return "", true
+		}
+		return *object.Spec.HolderIdentity, true
+	case *discovery.EndpointSlice:
+		if len(object.Endpoints) != 1 || object.Endpoints[0].Hostname == nil {
+			return "", true
+		}
+		return strings.TrimPrefix(*object.Endpoints[0].Hostname, "h"), true
+	case *unstructured.Unstructured:
+		data, _, _ := unstructured.NestedString(object.Object, "data", markAnnotation)
+		return data, true
+	}
+	return "", false
 }
 
 func (b *book) listed(revision string) {
@@ -158,12 +187,12 @@ type (
 )
 
 // typedFollower is an informer on a typed client.
-func typedFollower[L runtime.Object](folder string, resource schema.GroupVersionResource, example runtime.Object, typed any, of interface {
+func typedFollower[L runtime.Object](folder, how string, resource schema.GroupVersionResource, example runtime.Object, typed any, of interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }) (*follower, error) {
 	list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return of.List(ctx, o) }
-	return newFollower(folder, "go-typed", resource, example, typed, list, of.Watch)
+	return newFollower(folder, how, resource, example, typed, list, of.Watch)
 }
 
 func newFollower(folder, how string, resource schema.GroupVersionResource, example runtime.Object, client any, list lists, begin watches) (*follower, error) {
@@ -204,6 +233,13 @@ func follow(given order, h *host) error {
 	if err != nil {
 		return err
 	}
+	// One that takes nothing but protobuf, so that events come in it.
+	config = configuration(given, given.Wire)
+	config.AcceptContentTypes = protobuf
+	strict, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	bare, err := metadata.NewForConfig(plain(config))
 	if err != nil {
 		return err
@@ -217,10 +253,12 @@ func follow(given order, h *host) error {
 		followers = append(followers, f)
 		err = errors.Join(err, problem)
 	}
-	join(typedFollower(given.Follow, configMaps, &core.ConfigMap{}, typed, typed.CoreV1().ConfigMaps("")))
-	join(typedFollower(given.Follow, secrets, &core.Secret{}, typed, typed.CoreV1().Secrets("")))
-	join(typedFollower(given.Follow, leases, &coordination.Lease{}, typed, typed.CoordinationV1().Leases("")))
-	join(typedFollower(given.Follow, endpointSlices, &discovery.EndpointSlice{}, typed, typed.DiscoveryV1().EndpointSlices("")))
+	join(typedFollower(given.Follow, "go-typed", configMaps, &core.ConfigMap{}, typed, typed.CoreV1().ConfigMaps("")))
+	join(typedFollower(given.Follow, "go-typed", secrets, &core.Secret{}, typed, typed.CoreV1().Secrets("")))
+	join(typedFollower(given.Follow, "go-typed", leases, &coordination.Lease{}, typed, typed.CoordinationV1().Leases("")))
+	join(typedFollower(given.Follow, "go-typed", endpointSlices, &discovery.EndpointSlice{}, typed, typed.DiscoveryV1().EndpointSlices("")))
+	join(typedFollower(given.Follow, "go-protobuf", configMaps, &core.ConfigMap{}, strict, strict.CoreV1().ConfigMaps("")))
+	join(typedFollower(given.Follow, "go-protobuf", leases, &coordination.Lease{}, strict, strict.CoordinationV1().Leases("")))
 	for _, resource := range []schema.GroupVersionResource{configMaps, secrets, leases, endpointSlices} {
 		of := bare.Resource(resource)
 		join(newFollower(given.Follow, "go-metadata", resource, &metav1.PartialObjectMetadata{}, bare,

@@ -32,6 +32,8 @@ type order struct {
 	Servers   []string `json:"servers"`
 	Authority string   `json:"authority"`
 	Token     string   `json:"token"`
+	// Control says that the servers are the control, which cannot do everything that is asked of ours.
+	Control bool `json:"control"`
 	// Only has the checks whose names contain it run.
 	Only string `json:"only"`
 	// Follow has the program follow writes instead, and write what it sees to files in this folder.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"context"
 	"fmt"
 
@@ -97,6 +98,9 @@ func expiredToken(w *world) (string, error) {
 		return "", err
 	}
 	_, err = objects.List(w.ctx, meta.ListOptions{Limit: pageSize, Continue: first.Continue})
+	if err == nil && !w.control {
+		return "", errors.New("the token was good although its revision is forgotten")
+	}
 	if err == nil {
 		return "", notRun("the token was still good: what is forgotten below the server is still in its memory")
 	}

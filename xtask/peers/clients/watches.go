@@ -179,8 +179,12 @@ func watchTooOld(w *world) (string, error) {
 	if err := w.forget(); err != nil {
 		return "", err
 	}
-	// The control has what is recent in a cache, however much etcd has forgotten.
-	for _, from := range []string{from, "1"} {
+	tried := []string{from}
+	if w.control {
+		// It has what is recent in a cache, however much etcd has forgotten.
+		tried = append(tried, "1")
+	}
+	for _, from := range tried {
 		events, err := w.typed.CoreV1().ConfigMaps(w.namespace).Watch(w.ctx, meta.ListOptions{ResourceVersion: from})
 		if err == nil {
 			var event watch.Event

@@ -36,6 +36,8 @@ type world struct {
 	namespace string
 	// replicas is how many servers there are, at least one.
 	replicas int
+	// control says that the servers are the control.
+	control bool
 	// wired goes through the wire, direct straight to each replica.
 	wired  *rest.Config
 	direct []*rest.Config
@@ -53,7 +55,7 @@ type requests struct {
 }
 
 func newWorld(ctx context.Context, given order, h *host) (*world, error) {
-	w := &world{ctx: ctx, host: h, replicas: len(given.Servers), seen: &requests{types: map[string]bool{}}}
+	w := &world{ctx: ctx, host: h, replicas: len(given.Servers), control: given.Control, seen: &requests{types: map[string]bool{}}}
 	w.wired = configuration(given, given.Wire)
 	w.wired.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{w.seen, next} })
 	for _, address := range given.Servers {

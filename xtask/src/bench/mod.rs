@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// Measure this program instead of building it; for `server`
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
+    /// Measure this program too, which is ours as it was before a change; for `server`
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -60,7 +63,7 @@ impl Options {
         let only = self.only.as_deref();
         Ok(match self.name {
             Name::Space => Chosen::Space(space::suite().only(only)?),
-            Name::Server => Chosen::Server(server::Plan::new(only, self.cadastre.as_deref())?),
+            Name::Server => Chosen::Server(server::Plan::new(only, self.cadastre.as_deref(), self.before.as_deref())?),
         })
     }
 }
@@ -119,6 +122,9 @@ fn again_in_release(options: &Options) -> Result<()> {
     }
     if let Some(program) = &options.cadastre {
         cargo.arg("--cadastre").arg(program);
+    }
+    if let Some(program) = &options.before {
+        cargo.arg("--before").arg(program);
     }
     process::run(&mut cargo)
 }

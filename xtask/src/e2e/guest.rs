@@ -25,6 +25,8 @@ pub(super) struct Order<'a> {
     servers: &'a [String],
     authority: &'a Path,
     token: &'a str,
+    /// Whether they are the control, which cannot do everything that is asked of ours.
+    control: bool,
     /// Only the checks whose names contain this.
     only: &'a str,
     /// Follow what others write instead, and write down in this folder what was seen.
@@ -64,7 +66,8 @@ pub(super) struct Guest {
 impl<'a> Order<'a> {
     pub(super) fn new(stand: &'a Stand, wire: &Wire) -> Self {
         let Stand { addresses, authority, token, .. } = stand;
-        Self { wire: wire.address(), servers: addresses, authority, token, only: "", follow: None }
+        let control = stand.is_control();
+        Self { wire: wire.address(), servers: addresses, authority, token, control, only: "", follow: None }
     }
 
     pub(super) fn only(self, only: &'a str) -> Self {

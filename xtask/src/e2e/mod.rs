@@ -112,7 +112,7 @@ enum Suite {
     KubeRs,
     /// Two servers on one etcd, of which one is cut off or killed
     Replicas,
-    /// All suites of somebody else's clients: upstream, kcm, clients, kube-rs, replicas
+    /// All suites of somebody else's clients: server, upstream, kcm, clients, kube-rs, replicas
     Fidelity,
     /// Informers and reflectors follow a million random writes on two servers that are cut off and killed throughout
     Soak,
@@ -162,19 +162,17 @@ impl Suite {
     /// Where it makes sense; a quick run leaves out what says little more.
     fn places(self, quick: bool) -> &'static [Place] {
         match (self, quick) {
-            (Self::Server | Self::Wire, false) => &[Place::Control, Place::Embedded, Place::Etcd],
-            (Self::Server, true) | (Self::Managers | Self::Services | Self::Crash, false) => {
-                &[Place::Embedded, Place::Etcd]
-            }
+            (Self::Wire, false) => &[Place::Control, Place::Embedded, Place::Etcd],
+            (Self::Managers | Self::Services | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
             (Self::Managers | Self::Services | Self::Wire | Self::Crash, true)
             | (Self::DiskFull | Self::Objects | Self::Openapi, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
-            (Self::Upstream | Self::Kcm | Self::Clients | Self::KubeRs | Self::Fidelity, false) => {
+            (Self::Server | Self::Upstream | Self::Kcm | Self::Clients | Self::KubeRs | Self::Fidelity, false) => {
                 &[Place::Control, Place::Embedded, Place::Replicas]
             }
-            (Self::Upstream | Self::Kcm | Self::Clients | Self::KubeRs | Self::Fidelity, true) => {
+            (Self::Server | Self::Upstream | Self::Kcm | Self::Clients | Self::KubeRs | Self::Fidelity, true) => {
                 &[Place::Embedded, Place::Replicas]
             }
             (Self::Replicas | Self::Soak, _) => &[Place::Replicas],
@@ -292,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_named_is_used_also_in_a_quick_run() {
-        assert_eq!(Suite::Server.asked(&options("--quick")), [Place::Embedded, Place::Etcd]);
+        assert_eq!(Suite::Server.asked(&options("--quick")), [Place::Embedded, Place::Replicas]);
         assert_eq!(Suite::Server.asked(&options("--quick --on control")), [Place::Control]);
         assert!(Suite::DiskFull.asked(&options("--on etcd --on control")).is_empty());
     }

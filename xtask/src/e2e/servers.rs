@@ -39,7 +39,8 @@ pub(super) struct Flags<'a> {
 /// A server that runs. Dropping it ends it, and the etcd below it after it.
 pub(super) struct Server {
     kind: Kind,
-    _replica: Option<Cadastre>,
+    /// The second of ours, where there are two.
+    replica: Option<Cadastre>,
     _etcd: Option<Etcd>,
 }
 
@@ -118,12 +119,18 @@ impl Servers {
             }
             Kind::Ours(_) | Kind::Control(_) => None,
         };
-        Ok(Server { kind, _replica: replica, _etcd: etcd })
+        Ok(Server { kind, replica, _etcd: etcd })
     }
 
     /// Starts kube-apiserver on that etcd.
     pub(super) fn control(&self, etcd: &str, folder: &Path) -> Result<KubeApiserver> {
         self.control_with(etcd, folder, &[])
+    }
+
+    /// Starts kube-apiserver on that etcd, with that token of one who may do everything.
+    pub(super) fn control_for(&self, token: &str, etcd: &str, folder: &Path) -> Result<KubeApiserver> {
+        let (server, kubectl) = (self.part(Part::KubeApiserver)?, self.part(Part::Kubectl)?);
+        Ok(KubeApiserver::start_with_token(&server, &kubectl, etcd, folder, &CONTROL_FLAGS, token.to_owned())?)
     }
 
     fn control_with(&self, etcd: &str, folder: &Path, flags: &[&str]) -> Result<KubeApiserver> {
@@ -145,13 +152,28 @@ impl Servers {
         }
     }
 
-    /// A kubectl for that server.
+    /// A kubectl for that server; for the first, where there are two.
     pub(super) fn kubectl(&self, server: &Server, folder: &Path) -> Result<Kubectl> {
         Ok(Kubectl::new(&self.part(Part::Kubectl)?, &server.kubeconfig(), &folder.join("home")))
+    }
+
+    /// A kubectl for each of the servers.
+    pub(super) fn kubectls(&self, server: &Server, folder: &Path) -> Result<Vec<Kubectl>> {
+        let binary = self.part(Part::Kubectl)?;
+        let kubeconfigs = server.kubeconfigs().into_iter().enumerate();
+        Ok(kubeconfigs
+            .map(|(number, kubeconfig)| Kubectl::new(&binary, &kubeconfig, &folder.join(format!("home-{number}"))))
+            .collect())
     }
 }
 
 impl Server {
+    /// The kubeconfigs of one who may do everything, for each of the servers.
+    pub(super) fn kubeconfigs(&self) -> Vec<PathBuf> {
+        let replica = self.replica.as_ref().map(Cadastre::kubeconfig);
+        std::iter::once(self.kubeconfig()).chain(replica).collect()
+    }
+
     /// The kubeconfig of one who may do everything.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         match &self.kind {

@@ -1,4 +1,5 @@
-//! The servers that several clients use at once: one of ours, several replicas on one etcd, or the control; and how to come in.
+//! The servers that several clients use at once: one of ours, several replicas on one etcd, or as many of the control; and how to
+//! come in.
 //!
 //! Replicas have an authority each, so clients trust both; and one token, which all of them know.
 
@@ -32,7 +33,7 @@ pub(super) struct Stand {
     pub(super) authority: PathBuf,
     pub(super) token: String,
     promise: Promise,
-    _control: Option<KubeApiserver>,
+    _control: Vec<KubeApiserver>,
     pub(super) etcd: Option<Etcd>,
 }
 
@@ -45,14 +46,17 @@ impl Stand {
         };
         let below = etcd.as_ref().map(Etcd::url);
         if place == Place::Control {
-            let control = servers.control(below.unwrap_or_default(), folder)?;
+            let folders = (0..REPLICAS).map(|number| folder.join(format!("apiserver-{number}")));
+            let start = |folder: PathBuf| servers.control_for(TOKEN, below.unwrap_or_default(), &folder);
+            let control: Vec<_> = folders.map(start).collect::<Result<_>>()?;
+            let authorities: Vec<_> = control.iter().map(|control| control.ca().to_path_buf()).collect();
             return Ok(Self {
                 replicas: Vec::new(),
-                addresses: vec![control.url().trim_start_matches("https://").to_owned()],
-                authority: control.ca().to_path_buf(),
-                token: control.token().to_owned(),
+                addresses: control.iter().map(|one| one.url().trim_start_matches("https://").to_owned()).collect(),
+                authority: all_of(&authorities, folder)?,
+                token: TOKEN.to_owned(),
                 promise: Promise::Control,
-                _control: Some(control),
+                _control: control,
                 etcd,
             });
         }
@@ -65,7 +69,7 @@ impl Stand {
     pub(super) fn ours(servers: &Servers, folder: &Path, below: &[Option<&str>], flags: &[&str]) -> Result<Self> {
         let tokens = folder.join("tokens.csv");
         fs::write(&tokens, format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
-        let (mut replicas, mut addresses, mut authorities) = (Vec::new(), Vec::new(), String::new());
+        let (mut replicas, mut addresses, mut authorities) = (Vec::new(), Vec::new(), Vec::new());
         for (number, etcd) in below.iter().enumerate() {
             let data = folder.join(format!("data-{number}"));
             let mut all: Vec<_> = flags.iter().map(ToString::to_string).collect();
@@ -73,14 +77,16 @@ impl Stand {
             all.extend(etcd.map(|url| format!("--etcd-servers={url}")));
             let replica = Restarting::start(servers.cadastre()?, &data, &all)?;
             addresses.push(replica.server()?.address().to_owned());
-            let authority = replica.server()?.ca();
+            authorities.push(replica.server()?.ca());
             replicas.push(replica);
-            authorities += &fs::read_to_string(&authority).with_context(|| format!("no {}", authority.display()))?;
         }
-        let authority = folder.join("authorities.crt");
-        fs::write(&authority, authorities)?;
-        let token = TOKEN.to_owned();
-        Ok(Self { replicas, addresses, authority, token, promise: Promise::Ours, _control: None, etcd: None })
+        let (authority, token) = (all_of(&authorities, folder)?, TOKEN.to_owned());
+        Ok(Self { replicas, addresses, authority, token, promise: Promise::Ours, _control: Vec::new(), etcd: None })
+    }
+
+    /// Whether they are the control.
+    pub(super) fn is_control(&self) -> bool {
+        self.promise == Promise::Control
     }
 
     /// How to reach one of them, or whoever listens at that address in its place.
@@ -95,7 +101,7 @@ impl Stand {
 
     /// Has the servers forget their history: nobody can watch or page from what was before.
     pub(super) fn forget(&self) -> Result<()> {
-        if self.promise == Promise::Control {
+        if self.is_control() {
             return gateway::forget(self.etcd.as_ref().context("the control has an etcd")?.url());
         }
         let mut client = self.client(0)?;
@@ -110,6 +116,17 @@ impl Stand {
         }
         done(client.send("DELETE", &format!("{path}/ballast"), None)).map(drop)
     }
+}
+
+/// A file with all of these certificates.
+fn all_of(authorities: &[PathBuf], folder: &Path) -> Result<PathBuf> {
+    let mut all = String::new();
+    for authority in authorities {
+        all += &fs::read_to_string(authority).with_context(|| format!("no {}", authority.display()))?;
+    }
+    let path = folder.join("authorities.crt");
+    fs::write(&path, all)?;
+    Ok(path)
 }
 
 /// The body of an answer that says that all is well.

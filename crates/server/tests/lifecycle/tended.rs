@@ -61,7 +61,11 @@ impl Tended {
                 return answer;
             }
             let change = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
-            change.unwrap_or_else(|_| panic!("{url} stays as it is: {}", answer.text())).unwrap();
+            let change = change.unwrap_or_else(|_| panic!("{url} stays as it is: {}", answer.text()));
+            if change.is_err() {
+                // A store that cuts off the slow cuts off this watch too. What it missed is in the next answer.
+                watch = store.watch("", store.revision()).unwrap();
+            }
         }
     }
 

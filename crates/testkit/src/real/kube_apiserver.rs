@@ -33,9 +33,20 @@ impl KubeApiserver {
     ///
     /// `extra` are flags of kube-apiserver; they replace those of the same name that are set here.
     pub fn start(binary: &Path, kubectl: &Path, etcd: &str, dir: &Path, extra: &[&str]) -> Result<Self, Error> {
+        Self::start_with_token(binary, kubectl, etcd, dir, extra, random_token()?)
+    }
+
+    /// The same, with a token of the caller's choice: servers that share an etcd can have one token.
+    pub fn start_with_token(
+        binary: &Path,
+        kubectl: &Path,
+        etcd: &str,
+        dir: &Path,
+        extra: &[&str],
+        token: String,
+    ) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(Error::file(dir))?;
         let [port] = free_ports()?;
-        let token = random_token()?;
         let (tokens, certificates) = (dir.join("tokens.csv"), dir.join("tls"));
         let (private, public) = (dir.join("service-account.key"), dir.join("service-account.pub"));
         certificates::write(&tokens, &format!("{token},admin,admin,\"system:masters\"\n"))?;

@@ -23,17 +23,20 @@ pub(super) enum Place {
     Embedded,
     /// Cadastre on etcd.
     Etcd,
+    /// Cadastre on its own store, as it was before a change.
+    Before,
 }
 
 impl Place {
     /// In the order in which they are measured. The control is first, because it says which load can be borne.
-    pub(super) const ALL: [Self; 3] = [Self::Control, Self::Embedded, Self::Etcd];
+    const ALL: [Self; 4] = [Self::Control, Self::Before, Self::Embedded, Self::Etcd];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Control => "kube-apiserver",
             Self::Embedded => "embedded",
             Self::Etcd => "on-etcd",
+            Self::Before => "before",
         }
     }
 }
@@ -41,6 +44,8 @@ impl Place {
 /// The programs that are started.
 pub(super) struct Programs {
     cadastre: PathBuf,
+    /// Ours as it was before, if that is asked for.
+    before: Option<PathBuf>,
     /// Or why there are none.
     parts: Result<Parts, String>,
 }
@@ -58,15 +63,22 @@ enum Kind {
 
 impl Programs {
     /// Builds what is not there yet. Without Go there are no parts: then the figures of those who need them are missing.
-    pub(super) fn ensure(cadastre: Option<&Path>) -> Result<Self> {
+    pub(super) fn ensure(cadastre: Option<&Path>, before: Option<&Path>) -> Result<Self> {
         let parts = parts::ensure(&[Part::Etcd, Part::KubeApiserver, Part::Kubectl]);
         let parts = parts.map_err(|error| format!("not measured: {error:#}"));
-        Ok(Self { cadastre: cadastre.map_or_else(build, |given| Ok(given.to_owned()))?, parts })
+        let before = before.map(Path::to_owned);
+        Ok(Self { cadastre: cadastre.map_or_else(build, |given| Ok(given.to_owned()))?, before, parts })
+    }
+
+    /// The servers to measure.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let has_before = self.before.is_some();
+        Place::ALL.into_iter().filter(move |place| *place != Place::Before || has_before)
     }
 
     /// Why that server cannot be started here.
     pub(super) fn missing(&self, place: Place) -> Option<&str> {
-        self.parts.as_ref().err().filter(|_| place != Place::Embedded).map(String::as_str)
+        self.parts.as_ref().err().filter(|_| matches!(place, Place::Control | Place::Etcd)).map(String::as_str)
     }
 
     /// Starts a server on what is in the folder, and says how long it took until it was ready, its etcd included.
@@ -75,8 +87,10 @@ impl Programs {
         let data = folder.join("data");
         let started = Instant::now();
         let server = match place {
-            Place::Embedded => {
-                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[Cadastre::BARE])?, data);
+            Place::Embedded | Place::Before => {
+                let given = self.before.as_ref().filter(|_| place == Place::Before);
+                let program = given.unwrap_or(&self.cadastre);
+                let kind = Kind::Ours(Cadastre::start(program, &data, &[Cadastre::BARE])?, data);
                 Server { kind, etcd: None }
             }
             Place::Etcd => {
@@ -184,7 +198,7 @@ mod tests {
 
     #[test]
     fn our_own_store_needs_no_parts() {
-        let programs = Programs { cadastre: PathBuf::new(), parts: Err("no Go".to_owned()) };
+        let programs = Programs { cadastre: PathBuf::new(), before: None, parts: Err("no Go".to_owned()) };
         assert_eq!(programs.missing(Place::Embedded), None);
         assert_eq!(programs.missing(Place::Control), Some("no Go"));
     }

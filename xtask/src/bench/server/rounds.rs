@@ -57,12 +57,12 @@ struct Run<'a> {
 }
 
 /// Measures everything that is wanted.
-pub(super) fn run(wanted: &BTreeSet<Metric>, cadastre: Option<&Path>) -> Result<Figures> {
-    let programs = Programs::ensure(cadastre)?;
+pub(super) fn run(wanted: &BTreeSet<Metric>, cadastre: Option<&Path>, before: Option<&Path>) -> Result<Figures> {
+    let programs = Programs::ensure(cadastre, before)?;
     let mut run = Run { programs, wanted, figures: Figures::default(), writes_per_second: WRITES_PER_SECOND };
     if wanted.iter().any(|metric| !STARTS.contains(metric)) {
         for round in 1..=ROUNDS {
-            for place in Place::ALL {
+            for place in run.programs.places() {
                 eprintln!("round {round} of {ROUNDS}: {}", place.name());
                 run.round(place, round).with_context(|| format!("measuring {}", place.name()))?;
             }
@@ -110,7 +110,8 @@ impl Run<'_> {
         if self.wants(&CREATES) {
             self.creates(place, &load)?;
         }
-        if self.wants(&APPLIES) {
+        // What is older than server-side apply cannot be asked for it.
+        if self.wants(&APPLIES) && place != Place::Before {
             self.applies(place, &load)?;
         }
         server.stop()
@@ -193,7 +194,8 @@ impl Run<'_> {
     /// Fills each server once, ends it, and starts it again and again.
     fn starts(&mut self) -> Result<()> {
         let mut filled: Vec<(Place, PathBuf)> = Vec::new();
-        for place in Place::ALL.into_iter().filter(|place| self.can(*place)).collect::<Vec<_>>() {
+        let places = self.programs.places().filter(|place| *place != Place::Before);
+        for place in places.filter(|place| self.can(*place)).collect::<Vec<_>>() {
             eprintln!("filling {}", place.name());
             let folder = places::folder(place)?;
             let (server, _) = self.programs.start(place, &folder)?;

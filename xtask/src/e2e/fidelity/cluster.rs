@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use testkit::real::{Cadastre, KubeControllerManager, Kubectl};
 
 use crate::e2e::Place;
@@ -55,8 +55,9 @@ impl Cluster {
         let server = servers.start_with(place, folder, flags)?;
         let kubectl = servers.kubectl(&server, folder)?;
         let (binary, folder) = (servers.part(Part::KubeControllerManager)?, folder.join("controllers"));
-        let controllers =
-            KubeControllerManager::start(&binary, &server.kubeconfig(), &server.ca(), &controllers, &folder)?;
+        // Where there are two servers, controllers work with the one that kubectl does not talk to.
+        let kubeconfig = server.kubeconfigs().pop().context("there is no server")?;
+        let controllers = KubeControllerManager::start(&binary, &kubeconfig, &server.ca(), &controllers, &folder)?;
         Ok(Self { _controllers: controllers, server, kubectl })
     }
 }

@@ -10,4 +10,5 @@ pub(super) mod upstream;
 use super::Suite;
 
 /// What `cargo xtask e2e fidelity` stands for.
-pub(super) const SUITES: [Suite; 5] = [Suite::Upstream, Suite::Kcm, Suite::Clients, Suite::KubeRs, Suite::Replicas];
+pub(super) const SUITES: [Suite; 6] =
+    [Suite::Server, Suite::Upstream, Suite::Kcm, Suite::Clients, Suite::KubeRs, Suite::Replicas];

@@ -30,8 +30,8 @@ impl Masks {
             (r"\b(?:\d+m)?\d+s\b".to_owned(), "<age>"),
             (r#"(resourceVersion"?: ?)"\d+""#.to_owned(), "$1\"<revision>\""),
             (r"(Resource Version: +)\d+".to_owned(), "$1<revision>"),
-            (r"https?://127\.0\.0\.1:\d+".to_owned(), "<server>"),
-            (r"\b127\.0\.0\.1:\d+".to_owned(), "<address>"),
+            (r"https?://127\.0\.0\.[12]:\d+".to_owned(), "<server>"),
+            (r"\b127\.0\.0\.[12]:\d+".to_owned(), "<address>"),
             // The end that a server gives to a name that begins with `gen-`.
             ("\\bgen-[bcdfghjklmnpqrstvwxz2456789]{5}\\b".to_owned(), "gen-<random>"),
             (r"\b(LIVE|MERGED|kubectl-edit)-\d+".to_owned(), "$1-<number>"),

@@ -87,7 +87,7 @@ pub(super) fn run(servers: &Servers, options: &Options, places: &[Place], report
         });
     }
     for place in places.iter().filter(|place| **place != Place::Control) {
-        let whole = !options.quick || *place != Place::Etcd;
+        let whole = !options.quick || *place == Place::Embedded;
         let here: Vec<_> = cases.iter().filter(|case| whole || case.of_store).collect();
         // A quick run leaves out what says little more on another store, and that may be all that was asked for.
         if here.is_empty() {
@@ -129,12 +129,13 @@ fn on<'a>(
     let started = Instant::now();
     let outcome = servers.folder(SUITE, place).and_then(|folder| {
         let server = servers.start(place, &folder)?;
-        let kubectl = servers.kubectl(&server, &folder)?;
+        let kubectls = servers.kubectls(&server, &folder)?;
+        let kubectl = kubectls.first().context("there is no server")?;
         if place == Place::Control {
-            furnish(cases, &kubectl)?;
+            furnish(cases, kubectl)?;
         }
-        ground(cases, &kubectl)?;
-        each(cases, &kubectl, &folder, |case, (endings, took)| {
+        ground(cases, kubectl)?;
+        each(cases, &kubectls, &folder, |case, (endings, took)| {
             let outcome = match endings.and_then(|endings| judge(case, endings)) {
                 Ok(()) => Outcome::Ok(String::new()),
                 Err(why) => Outcome::Failed(format!("{why}\nsee {}", folder.join(&case.namespace).display())),
@@ -189,7 +190,7 @@ fn ground(cases: &[&Case], kubectl: &Kubectl) -> Result<()> {
 }
 
 /// Runs the cases, as many at once as there are processors, and hands over what came of each when it is known.
-fn each<'a>(cases: &[&'a Case], kubectl: &Kubectl, folder: &Path, mut take: impl FnMut(&'a Case, Endings)) {
+fn each<'a>(cases: &[&'a Case], kubectls: &[Kubectl], folder: &Path, mut take: impl FnMut(&'a Case, Endings)) {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let (done, results) = mpsc::channel();
@@ -200,7 +201,7 @@ fn each<'a>(cases: &[&'a Case], kubectl: &Kubectl, folder: &Path, mut take: impl
                 let done = done;
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let started = Instant::now();
-                    let endings = run::run(case, kubectl, &folder.join(&case.namespace));
+                    let endings = run::run(case, kubectls, &folder.join(&case.namespace));
                     let endings = endings.map_err(|error| format!("{error:#}"));
                     let _ = done.send((*case, (endings, started.elapsed())));
                 }

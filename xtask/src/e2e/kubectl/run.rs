@@ -33,15 +33,16 @@ struct Running<'a> {
     folder: &'a Path,
 }
 
-/// Runs the steps in order; how each ended.
-pub(super) fn run(case: &Case, kubectl: &Kubectl, folder: &Path) -> Result<Vec<Ending>> {
+/// Runs the steps in order; how each ended. Where there are several servers, each step is with another than the one before, so that
+/// what one of them wrote the other has to know.
+pub(super) fn run(case: &Case, kubectls: &[Kubectl], folder: &Path) -> Result<Vec<Ending>> {
     fs::create_dir_all(folder)?;
     for (name, text) in &case.files {
         fs::write(folder.join(name), text)?;
     }
     let mut endings: Vec<Option<Ending>> = vec![None; case.steps.len()];
     let mut beside = Vec::new();
-    for (number, step) in case.steps.iter().enumerate() {
+    for ((number, step), kubectl) in case.steps.iter().enumerate().zip(kubectls.iter().cycle()) {
         let mut running = Running::start(case, step, number, kubectl, folder)?;
         match step.way {
             Way::Succeeds | Way::Fails => endings[number] = Some(running.end()?),

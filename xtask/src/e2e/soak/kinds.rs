@@ -1,5 +1,7 @@
 //! The kinds of the soak, and what is written of them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::e2e::history::{Mark, Revision};
@@ -8,6 +10,8 @@ use crate::e2e::history::{Mark, Revision};
 pub(super) const NAMESPACES: u64 = 3;
 /// What is written last of each kind, so that those who follow know that they have seen everything.
 pub(super) const LAST: &str = "soak-0/the-end";
+/// The mark of an object whose parts are not of one write. No writer makes it.
+const DAMAGED: Mark = Mark::MAX;
 /// The annotation that says which write made an object what it is.
 const MARK: &str = "mark";
 
@@ -81,7 +85,39 @@ pub(super) fn of_object(object: &Value) -> Option<&'static Kind> {
 /// Kind, namespace and name of an object in one, and the mark of the write that made it; nothing if no writer of ours did.
 pub(super) fn identity(kind: &Kind, object: &Value) -> Option<(String, Mark)> {
     let metadata = &object["metadata"];
-    let mark = metadata["annotations"][MARK].as_str()?.parse().ok()?;
+    let text = metadata["annotations"][MARK].as_str()?;
+    let mark = if payload(kind, object) == Some(text.to_owned()) { text.parse().ok()? } else { DAMAGED };
     let (namespace, name) = (metadata["namespace"].as_str()?, metadata["name"].as_str()?);
     Some((format!("{}/{namespace}/{name}", kind.resource), mark))
+}
+
+/// The mark in what an object is about.
+fn payload(kind: &Kind, object: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match kind.resource {
+        "configmaps" => text(&object["data"]["mark"]),
+        "leases" => text(&object["spec"]["holderIdentity"]),
+        "endpointslices" => object["endpoints"][0]["hostname"].as_str()?.strip_prefix('h').map(str::to_owned),
+        _ => String::from_utf8(STANDARD.decode(object["data"]["mark"].as_str()?).ok()?).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_two_writes_is_damaged() {
+        for kind in &KINDS {
+            let mut object = kind.body("a", 7, None);
+            object["metadata"]["namespace"] = json!("n");
+            if kind.resource == "secrets" {
+                object["data"] = json!({"mark": STANDARD.encode("7")});
+            }
+            let name = format!("{}/n/a", kind.resource);
+            assert_eq!(identity(kind, &object), Some((name.clone(), 7)));
+            object["metadata"]["annotations"]["mark"] = json!("8");
+            assert_eq!(identity(kind, &object), Some((name, DAMAGED)));
+        }
+    }
 }

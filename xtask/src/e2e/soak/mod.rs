@@ -40,6 +40,12 @@ pub(super) const SUITE: &str = "soak";
 const WRITERS: u64 = 16;
 const WRITES: u64 = 1_000_000;
 const QUICK_WRITES: u64 = 10_000;
+/// From so many on, a soak in which nothing went wrong has to have tried everything that can.
+const PROVING_WRITES: u64 = 100_000;
+/// A follower lists once, and may have to list again after a server was killed; more often means that watches do not resume.
+const LISTS_PER_FOLLOWER: usize = 2;
+/// How long nothing may be acknowledged.
+const IDLE: Duration = Duration::from_mins(2);
 /// How long everybody may take to come to an end.
 const PATIENCE: Duration = Duration::from_mins(2);
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -128,6 +134,7 @@ fn soak(servers: &Servers, folder: &Path, wanted: u64, seed: u64) -> Result<Stri
         guest.tell("finish")?;
     }
     history.end = listed(&mut client)?;
+    let others = listed(&mut stand.client(1)?)?;
     let ending = Instant::now();
     while ending.elapsed() < PATIENCE && !witnesses.iter().all(thread::JoinHandle::is_finished) {
         thread::sleep(Duration::from_millis(20));
@@ -145,14 +152,25 @@ fn soak(servers: &Servers, folder: &Path, wanted: u64, seed: u64) -> Result<Stri
         }
     }
     let kept = kept(&etcd)?;
-    judge(folder, history, &saw, &kept).map(|judged| told(&judged, &struck, took))
+    let (one, other) = (objects(&history.end), objects(&others));
+    ensure!(one == other, "the lists of the two servers differ: {}", difference(&one, &other));
+    let judged = judge(folder, history, &saw, &kept)?;
+    if wanted >= PROVING_WRITES {
+        proves(&judged, struck)?;
+    }
+    Ok(told(&judged, &struck, took))
 }
 
 /// Has faults strike until enough was written, and says how far that is.
 fn strike(faults: &mut Faults<'_>, progress: &Progress, began: Instant) -> Result<Struck> {
     let (mut told, mut last) = (Instant::now(), 0);
+    let (mut moved, mut seen) = (Instant::now(), 0);
     loop {
         let acknowledged = progress.acknowledged.load(Ordering::Relaxed);
+        if acknowledged > seen {
+            (moved, seen) = (Instant::now(), acknowledged);
+        }
+        ensure!(moved.elapsed() < IDLE, "nothing was acknowledged for {} s after {seen} writes", IDLE.as_secs());
         if acknowledged >= progress.wanted {
             return faults.end();
         }
@@ -222,6 +240,11 @@ fn kept(etcd: &str) -> Result<Objects> {
     Ok(objects)
 }
 
+/// What is in a list, by name.
+fn objects(listed: &Listed) -> Objects {
+    listed.objects.iter().map(|(object, revision, mark)| (object.clone(), (*revision, *mark))).collect()
+}
+
 fn revision(object: &Value) -> Revision {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -238,8 +261,7 @@ struct Judged {
 /// Holds writes against what the witnesses saw, the books of all followers against that, and the end against the list and etcd.
 fn judge(folder: &Path, mut history: History, seen: &[Watched], kept: &Objects) -> Result<Judged> {
     let mut wrongs = Vec::new();
-    let listed: Objects =
-        history.end.objects.iter().map(|(object, revision, mark)| (object.clone(), (*revision, *mark))).collect();
+    let listed = objects(&history.end);
     if listed != *kept {
         wrongs.push(format!("the list is not what etcd has: {}", difference(&listed, kept)));
     }
@@ -270,6 +292,22 @@ fn judge(folder: &Path, mut history: History, seen: &[Watched], kept: &Objects) 
         }
         _ => bail!("{}\nthe books are in {}", wrongs.join("\n"), folder.display()),
     }
+}
+
+/// Whether there was enough of everything to show that it is borne.
+fn proves(judged: &Judged, struck: Struck) -> Result<()> {
+    let Struck { kills, cuts, switches } = struck;
+    ensure!(kills > 0 && cuts > 0 && switches > 0, "too little went wrong: {struck:?}");
+    ensure!(judged.resumed > 0, "no watch of a witness was resumed");
+    ensure!(judged.followed.bookmarks > 0, "no follower was given a bookmark");
+    let most = judged.followers * LISTS_PER_FOLLOWER;
+    ensure!(
+        judged.followed.lists <= most,
+        "{} followers listed {} times, and {most} would do: watches do not resume",
+        judged.followers,
+        judged.followed.lists
+    );
+    Ok(())
 }
 
 /// The books on one kind.

@@ -106,7 +106,7 @@ mod tests {
     fn only_what_writers_marked_is_an_event() {
         let of = |annotations: Value| {
             json!({"type": "ADDED", "object": {"metadata": {"name": "a", "namespace": "soak-0", "resourceVersion": "7",
-                "annotations": annotations}}})
+                "annotations": annotations}, "data": {"mark": "3"}}})
         };
         let marked = heard(&KINDS[0], &of(json!({"mark": "3"}))).unwrap();
         let object = "configmaps/soak-0/a".to_owned();

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::connection::Server;
@@ -19,18 +20,20 @@ pub(super) async fn spell(server: &Server, spell: &Spell) -> Result<Created> {
         let target = format!("/api/v1/namespaces/{}/services/{name}?fieldManager=bench&force=true", spell.namespace);
         let request = server.apply(&target, &service(&name));
         let mut connection = server.connect(BUFFER).await?;
-        connection.done(&request, 201).await?;
-        applies.push((connection, request));
+        let first = revision(&connection.answer(&request, 201).await?)?;
+        applies.push((connection, request, first));
     }
     let counts = Instant::now() + spell.warm_up;
     let ends = counts + spell.measured;
     let mut all = JoinSet::new();
-    for (mut connection, request) in applies {
+    for (mut connection, request, first) in applies {
         all.spawn(async move {
             let mut latencies = Latencies::with_room(1 << 16);
             loop {
                 let sent = Instant::now();
                 if sent >= ends {
+                    let last = revision(&connection.answer(&request, 200).await?)?;
+                    ensure!(first == last, "an apply that changes nothing wrote: from revision {first} to {last}");
                     return anyhow::Ok(latencies);
                 }
                 connection.done(&request, 200).await?;
@@ -48,6 +51,12 @@ pub(super) async fn spell(server: &Server, spell: &Spell) -> Result<Created> {
     Ok(Created { number: latencies.number(), p50_ns: latencies.percentile(50), p99_ns: latencies.percentile(99) })
 }
 
+/// The revision of the object that was answered.
+fn revision(answer: &[u8]) -> Result<String> {
+    let object: Value = serde_json::from_slice(answer)?;
+    Ok(object["metadata"]["resourceVersion"].as_str().context("an object without a revision")?.to_owned())
+}
+
 /// A Service as people write them.
 fn service(name: &str) -> String {
     format!(
@@ -63,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_service_is_one() {
-        let service: serde_json::Value = serde_json::from_str(&service("a")).unwrap();
+        let service: Value = serde_json::from_str(&service("a")).unwrap();
         assert_eq!(
             (&service["metadata"]["name"], service["spec"]["ports"].as_array().unwrap().len()),
             (&"a".into(), 2)

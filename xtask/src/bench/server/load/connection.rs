@@ -119,11 +119,25 @@ impl Connection {
             while self.piece(&mut head.rest).await?.is_some() {}
             return Ok(());
         }
-        let mut said = Vec::new();
-        while let Some(piece) = self.piece(&mut head.rest).await? {
-            said.extend_from_slice(piece);
-        }
+        let said = self.rest(head.rest).await?;
         bail!("the server answered {} instead of {status}: {}", head.status, String::from_utf8_lossy(&said))
+    }
+
+    /// The same, for who wants to know what the server answers.
+    pub(super) async fn answer(&mut self, request: &[u8], status: u16) -> Result<Vec<u8>> {
+        self.send(request).await?;
+        let head = self.head().await?;
+        let said = self.rest(head.rest).await?;
+        ensure!(head.status == status, "the server answered {} instead of {status}", head.status);
+        Ok(said)
+    }
+
+    async fn rest(&mut self, mut rest: Rest) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.piece(&mut rest).await? {
+            body.extend_from_slice(piece);
+        }
+        Ok(body)
     }
 
     /// Reads the head of the next answer.

@@ -29,9 +29,10 @@ pub(super) fn run(servers: &Servers, cluster: &Cluster, specs: &[&str], folder: 
     let (alone, beside): (Vec<&str>, Vec<&str>) = specs.iter().partition(|spec| spec.contains(ALONE));
     let beside = (0..PROCESSES).map(|shard| (format!("beside-{shard}"), every(&beside, shard))).collect();
     let mut endings = Endings::new();
+    let kubeconfigs = cluster.server.kubeconfigs();
     for batch in [beside, vec![("alone".to_owned(), alone)]] {
-        let begin = |name: &str, specs: &[&str]| {
-            let ended = one(servers, cluster, specs, &folder.join(name)).and_then(|report| outcome::read(&report));
+        let begin = |name: &str, specs: &[&str], kubeconfig: &Path| {
+            let ended = one(servers, kubeconfig, specs, &folder.join(name)).and_then(|report| outcome::read(&report));
             match ended {
                 Ok(ended) => lost(specs, NO_SUCH).into_iter().chain(ended).collect(),
                 // A process that dies takes its specs with it.
@@ -40,9 +41,15 @@ pub(super) fn run(servers: &Servers, cluster: &Cluster, specs: &[&str], folder: 
         };
         thread::scope(|scope| {
             let begin = &begin;
-            let batch = batch.iter().filter(|(_, specs)| !specs.is_empty());
-            let running: Vec<_> = batch.map(|(name, specs)| scope.spawn(move || begin(name, specs))).collect();
-            running.into_iter().flat_map(thread::ScopedJoinHandle::join).for_each(|ended| endings.extend(ended));
+            // Where there are two servers, each has every second process; the last is for the specs that run alone.
+            let batch = batch.iter().zip(kubeconfigs.iter().rev().cycle());
+            let batch = batch.filter(|((_, specs), _)| !specs.is_empty());
+            let running: Vec<_> = batch
+                .map(|((name, specs), kubeconfig)| (specs, scope.spawn(move || begin(name, specs, kubeconfig))))
+                .collect();
+            for (specs, process) in running {
+                endings.extend(process.join().unwrap_or_else(|_| lost(specs, "whoever ran it fell over")));
+            }
         });
     }
     endings
@@ -58,13 +65,13 @@ fn every<'a>(specs: &[&'a str], shard: usize) -> Vec<&'a str> {
 }
 
 /// Runs these specs in one process and returns its report. What it says stays in the folder.
-fn one(servers: &Servers, cluster: &Cluster, specs: &[&str], folder: &Path) -> Result<String> {
+fn one(servers: &Servers, kubeconfig: &Path, specs: &[&str], folder: &Path) -> Result<String> {
     fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))?;
     let (log, report) = (folder.join("e2e.log"), folder.join("report.json"));
     let output = fs::File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
     let mut command = Command::new(servers.part(Part::EndToEndTests)?);
     command.current_dir(folder).env("HOME", folder);
-    command.arg("--provider=local").arg(format!("--kubeconfig={}", cluster.server.kubeconfig().display()));
+    command.arg("--provider=local").arg(format!("--kubeconfig={}", kubeconfig.display()));
     command.arg(format!("--kubectl-path={}", servers.part(Part::Kubectl)?.display()));
     // There are no nodes and no pods to wait for.
     command.args(["--allowed-not-ready-nodes=-1", "--num-nodes=1", TIMEOUT]);
