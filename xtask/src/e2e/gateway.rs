@@ -45,18 +45,33 @@ pub(super) fn everything(url: &str, prefix: &str) -> Result<Vec<Kept>> {
     kept.collect()
 }
 
+/// How many transactions were sent to it so far, done or refused.
+pub(super) fn transactions(url: &str) -> Result<u64> {
+    let said = ask(url, "GET /metrics", "")?;
+    let line = |line: &&str| line.starts_with("grpc_server_handled_total{") && line.contains("grpc_method=\"Txn\"");
+    let counts = std::str::from_utf8(&said)?
+        .lines()
+        .filter(line)
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    Ok(counts.sum())
+}
+
 /// A number of 64 bits, which JSON has as text.
 fn number(value: &Value) -> Result<u64> {
     value.as_str().and_then(|text| text.parse().ok()).with_context(|| format!("not a number: {value}"))
 }
 
 fn post(url: &str, path: &str, body: &Value) -> Result<Value> {
+    Ok(serde_json::from_slice(&ask(url, &format!("POST {path}"), &body.to_string())?)?)
+}
+
+/// The body of the answer to a request.
+fn ask(url: &str, what: &str, body: &str) -> Result<Vec<u8>> {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).with_context(|| format!("no etcd at {address}"))?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let body = body.to_string();
     // Version 1.0 has no chunks: the body ends where the connection does.
-    write!(stream, "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+    write!(stream, "{what} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let end = memchr::memmem::find(&answer, b"\r\n\r\n").context("etcd gave no answer")?;
@@ -64,5 +79,5 @@ fn post(url: &str, path: &str, body: &Value) -> Result<Value> {
     if !head.lines().next().unwrap_or_default().contains(" 200 ") {
         bail!("etcd says {}", String::from_utf8_lossy(said));
     }
-    Ok(serde_json::from_slice(said)?)
+    Ok(said.to_vec())
 }

@@ -163,9 +163,12 @@ impl Suite {
     fn places(self, quick: bool) -> &'static [Place] {
         match (self, quick) {
             (Self::Wire, false) => &[Place::Control, Place::Embedded, Place::Etcd],
-            (Self::Managers | Self::Services | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
-            (Self::Managers | Self::Services | Self::Wire | Self::Crash, true)
-            | (Self::DiskFull | Self::Objects | Self::Openapi, _) => &[Place::Embedded],
+            (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
+            (Self::Services, false) => &[Place::Embedded, Place::Etcd, Place::Replicas],
+            (Self::Services, true) => &[Place::Embedded, Place::Replicas],
+            (Self::Managers | Self::Wire | Self::Crash, true) | (Self::DiskFull | Self::Objects | Self::Openapi, _) => {
+                &[Place::Embedded]
+            }
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],

@@ -4,12 +4,16 @@
 //! written of who has what is held against what its Services say.
 
 mod excuse;
+mod killed;
+mod race;
 mod side;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -20,6 +24,7 @@ use self::side::Side;
 use self::steps::Step;
 use super::report::{Outcome, Report};
 use super::servers::{Flags, Servers};
+use super::stand::Stand;
 use super::{Options, Place};
 
 pub(super) const SUITE: &str = "services";
@@ -45,18 +50,37 @@ const SHAPES: [Shape; 4] = [
     Shape { name: "IPv6 and IPv4", ranges: "fd00:96::/112,10.96.0.0/16", advertised: "::1" },
 ];
 
-/// Runs the suite on one server, a case for each shape.
+/// How often the server is killed.
+const KILLS: u32 = 1000;
+const QUICK_KILLS: u32 = 20;
+
+/// Runs the suite on one server: a case for each shape and one in which it is killed; or, on two servers, those in which they give
+/// out of the same ranges.
 pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &mut Report) -> Result<()> {
     let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    let steps = options.rounds.unwrap_or(if options.quick { QUICK_STEPS } else { STEPS });
     let folder = servers.folder(SUITE, place)?;
-    for (number, shape) in SHAPES.iter().enumerate() {
+    let mut case = |name: &str, run: &dyn Fn(&Path) -> Result<String>| {
         let began = Instant::now();
-        let outcome = match compare(servers, place, shape, &folder.join(number.to_string()), seed, steps) {
+        let outcome = match run(&folder.join(name.replace(' ', "-"))) {
             Ok(done) => Outcome::Ok(format!("{done}, seed {seed}")),
             Err(why) => Outcome::Failed(format!("{why:#}\nthe seed was {seed}")),
         };
-        report.case(SUITE, place, shape.name, &outcome, began.elapsed());
+        report.case(SUITE, place, name, &outcome, began.elapsed());
+    };
+    let stand = |folder: &Path| {
+        fs::create_dir_all(folder)?;
+        Stand::start(servers, place, folder, &["--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112"])
+    };
+    if place == Place::Replicas {
+        case("one address or port is asked of both", &|folder| race::duels(&stand(folder)?));
+        case("many create on both at once", &|folder| race::crowd(&stand(folder)?));
+        return Ok(());
+    }
+    let kills = options.rounds.unwrap_or(if options.quick { QUICK_KILLS } else { KILLS });
+    case("killed while it gives and frees", &|folder| killed::run(&mut stand(folder)?, kills, seed));
+    let steps = options.rounds.unwrap_or(if options.quick { QUICK_STEPS } else { STEPS });
+    for shape in &SHAPES {
+        case(shape.name, &|folder| compare(servers, place, shape, folder, seed, steps));
     }
     Ok(())
 }
@@ -68,8 +92,8 @@ fn compare(servers: &Servers, place: Place, shape: &Shape, folder: &Path, seed: 
     let control = folder.join("control");
     let flags = Flags { ours: &[Cadastre::BARE, &ranges], replica: &[], control: &[&ranges, &advertised] };
     let running = (servers.start_with(place, folder, flags)?, servers.start_with(Place::Control, &control, flags)?);
-    let mut ours = Side::new(Servers::target(&running.0, folder)?)?;
-    let mut theirs = Side::new(Servers::target(&running.1, &control)?)?;
+    let mut ours = Side::new(&Arc::new(Servers::target(&running.0, folder)?))?;
+    let mut theirs = Side::new(&Arc::new(Servers::target(&running.1, &control)?))?;
     let mut random = Seeded::new(seed);
     let (mut done, mut refused, mut faults) = (0, 0, BTreeMap::new());
     for number in 1..=steps {

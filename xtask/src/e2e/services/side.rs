@@ -13,7 +13,7 @@ use super::steps::{PORTS, Step, V4, V6};
 use crate::e2e::client::{Client, Reply, Target};
 use crate::e2e::method::Method;
 
-const SERVICES: &str = "/api/v1/namespaces/default/services";
+pub(super) const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 const NODE_PORTS: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeports";
 
@@ -50,9 +50,9 @@ impl fmt::Display for Taken {
 }
 
 impl Side {
-    pub(super) fn new(target: Target) -> Result<Self> {
+    pub(super) fn new(target: &Arc<Target>) -> Result<Self> {
         let picked = Regex::new(r"10\.96\.\d+\.\d+|fd00:96::[0-9a-f]+|\b3[0-2]\d\d\d\b")?;
-        Ok(Self { client: Client::new(&Arc::new(target)), picked })
+        Ok(Self { client: Client::new(target), picked })
     }
 
     /// Takes a step.
@@ -109,14 +109,7 @@ impl Side {
 
     /// Holds what is written of who has what against what Services say.
     pub(super) fn agrees(&mut self) -> Result<()> {
-        let (mut written, mut said) = (BTreeMap::new(), BTreeMap::new());
-        for object in self.items(ADDRESSES)? {
-            let uid = object["metadata"]["annotations"]["ipam.cadastre.dev/parent-uid"].clone();
-            written.insert(text(&object["metadata"]["name"]), text(&uid));
-        }
-        for object in self.items(NODE_PORTS)? {
-            written.insert(text(&object["metadata"]["name"]), text(&object["spec"]["parentRef"]["uid"]));
-        }
+        let (written, mut said) = (self.written()?, BTreeMap::new());
         for service in self.items("/api/v1/services")? {
             let (spec, uid) = (&service["spec"], text(&service["metadata"]["uid"]));
             for what in held(spec) {
@@ -126,6 +119,19 @@ impl Side {
         }
         ensure!(written == said, "what is written of who has what:\n{written:?}\nwhat Services say:\n{said:?}");
         Ok(())
+    }
+
+    /// What is written of who has what: addresses and ports, and the uid of the Service that has each.
+    pub(super) fn written(&mut self) -> Result<BTreeMap<String, String>> {
+        let mut written = BTreeMap::new();
+        for object in self.items(ADDRESSES)? {
+            let uid = object["metadata"]["annotations"]["ipam.cadastre.dev/parent-uid"].clone();
+            written.insert(text(&object["metadata"]["name"]), text(&uid));
+        }
+        for object in self.items(NODE_PORTS)? {
+            written.insert(text(&object["metadata"]["name"]), text(&object["spec"]["parentRef"]["uid"]));
+        }
+        Ok(written)
     }
 
     fn items(&mut self, path: &str) -> Result<Vec<Value>> {
@@ -170,7 +176,7 @@ impl Side {
 }
 
 /// What a Service has, by what it says.
-fn held(spec: &Value) -> Vec<String> {
+pub(super) fn held(spec: &Value) -> Vec<String> {
     let kind = text(&spec["type"]);
     let mut held = Vec::new();
     if kind != "ExternalName" {

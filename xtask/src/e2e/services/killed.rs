@@ -1,0 +1,163 @@
+//! kill -9 again and again while Services are created, changed and deleted. After each, what was acknowledged is there, and what is
+//! written of who has what is what Services say: nothing is given twice, nothing is written of a Service that does not have it, and
+//! in the end, when all Services are gone, nothing is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use testkit::choices::{Choices, Seeded};
+
+use super::side::{SERVICES, Side, held};
+use crate::e2e::client::{Client, Reply, Target};
+use crate::e2e::method::Method;
+use crate::e2e::stand::Stand;
+
+const WRITERS: u64 = 8;
+/// How many names each writer has.
+const NAMES: u64 = 6;
+/// How long writers are left alone before the server is killed, at most.
+const MOST_MILLIS: u64 = 60;
+
+/// What there was to count.
+#[derive(Default)]
+struct Counts {
+    acknowledged: u64,
+    unknown: u64,
+    refused: u64,
+}
+
+/// A writer, and what it knows of its Services: what was given to each, nothing if it is gone; those of which the last write has an
+/// unknown end are not among them.
+struct Writer {
+    number: u64,
+    random: Seeded,
+    known: BTreeMap<String, Option<Vec<String>>>,
+    counts: Counts,
+}
+
+/// Kills the server so often.
+pub(super) fn run(stand: &mut Stand, rounds: u32, seed: u64) -> Result<String> {
+    let target = stand.target(&stand.addresses[0])?;
+    let mut random = Seeded::new(seed);
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
+    for round in 1..=rounds {
+        let pause = Duration::from_millis(random.below(MOST_MILLIS) + 1);
+        let server = stand.replicas.first_mut().context("no server")?;
+        thread::scope(|scope| {
+            for writer in &mut writers {
+                scope.spawn(|| writer.write_until_nobody_answers(&target));
+            }
+            thread::sleep(pause);
+            server.kill()
+        })?;
+        server.again()?;
+        let judged = Side::new(&target)?.agrees().and_then(|()| acknowledged(&target, &mut writers));
+        judged.with_context(|| format!("after kill {round}"))?;
+    }
+    let mut counts = Counts::default();
+    for Writer { counts: own, .. } in &writers {
+        counts.acknowledged += own.acknowledged;
+        counts.unknown += own.unknown;
+        counts.refused += own.refused;
+    }
+    emptied(&target)?;
+    let Counts { acknowledged, unknown, refused } = counts;
+    ensure!(acknowledged > u64::from(rounds), "only {acknowledged} writes were acknowledged");
+    Ok(format!(
+        "{rounds} times kill -9: {acknowledged} writes acknowledged and none lost, {unknown} with unknown end, {refused} refused; 0 \
+         given twice, 0 orphans, 0 leaks"
+    ))
+}
+
+impl Writer {
+    fn new(number: u64, seed: u64) -> Self {
+        let known = (0..NAMES).map(|name| (format!("k{number}-{name}"), None)).collect();
+        Self { number, random: Seeded::new(seed ^ (number + 1)), known, counts: Counts::default() }
+    }
+
+    fn write_until_nobody_answers(&mut self, target: &Arc<Target>) {
+        let mut client = Client::new(target);
+        loop {
+            let name = format!("k{}-{}", self.number, self.random.below(NAMES));
+            let (method, body) = self.choose(&name);
+            let path = if method == Method::Post { SERVICES.to_owned() } else { format!("{SERVICES}/{name}") };
+            let body = Some(&body).filter(|_| method != Method::Delete);
+            match client.send_as(method.media(), method.verb(), &path, body) {
+                Reply::Unsent => return,
+                Reply::Lost => {
+                    self.counts.unknown += 1;
+                    self.known.remove(&name);
+                    return;
+                }
+                Reply::Answer(200 | 201, service) => {
+                    self.counts.acknowledged += 1;
+                    let has = (method != Method::Delete).then(|| held(&service["spec"]));
+                    self.known.insert(name, has);
+                }
+                // Nothing has changed.
+                Reply::Answer(..) => self.counts.refused += 1,
+            }
+        }
+    }
+
+    /// Any write; mostly one that finds what it is about.
+    fn choose(&mut self, name: &str) -> (Method, Value) {
+        let is_there = self.known.get(name).is_some_and(Option::is_some);
+        let kind = self.random.one_of(&["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]);
+        let mut spec = json!({"type": kind, "ports": [{"port": 80}], "externalName": null});
+        if kind == "ExternalName" {
+            spec = json!({"type": kind, "externalName": "a.b", "clusterIP": null, "clusterIPs": null});
+        } else if self.random.below(3) == 0 {
+            spec["ipFamilyPolicy"] = json!("PreferDualStack");
+        }
+        match (is_there, self.random.below(5)) {
+            (true, 0) => (Method::Delete, Value::Null),
+            (true, _) => (Method::Merge, json!({"spec": spec})),
+            (false, _) => {
+                (Method::Post, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}))
+            }
+        }
+    }
+}
+
+/// Holds what was acknowledged against what there is, and learns what became of the rest.
+fn acknowledged(target: &Arc<Target>, writers: &mut [Writer]) -> Result<()> {
+    let list = match Client::new(target).send("GET", SERVICES, None) {
+        Reply::Answer(200, list) => list,
+        other => bail!("{other:?}"),
+    };
+    let mut there: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for service in list["items"].as_array().into_iter().flatten() {
+        let name = service["metadata"]["name"].as_str().unwrap_or_default();
+        there.insert(name.to_owned(), held(&service["spec"]));
+    }
+    for writer in writers {
+        for name in (0..NAMES).map(|name| format!("k{}-{name}", writer.number)) {
+            let is = there.get(&name).cloned();
+            if let Some(was) = writer.known.insert(name.clone(), is.clone()) {
+                ensure!(was == is, "{name} was acknowledged with {was:?}, and has {is:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes all Services of the suite, and sees that nothing stays behind.
+fn emptied(target: &Arc<Target>) -> Result<()> {
+    let mut client = Client::new(target);
+    for name in (0..WRITERS).flat_map(|number| (0..NAMES).map(move |name| format!("k{number}-{name}"))) {
+        match client.send("DELETE", &format!("{SERVICES}/{name}"), None) {
+            Reply::Answer(200 | 404, _) => {}
+            other => bail!("{name} cannot be deleted: {other:?}"),
+        }
+    }
+    let mut side = Side::new(target)?;
+    side.agrees()?;
+    let left = side.written()?;
+    ensure!(left.len() <= 1, "all Services but the server's own are gone, and this is still given out: {left:?}");
+    Ok(())
+}

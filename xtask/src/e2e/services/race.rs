@@ -1,0 +1,95 @@
+//! Two servers on one etcd that give out of the same ranges at the same time.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::side::{SERVICES, Side};
+use crate::e2e::client::{Client, Reply, Target};
+use crate::e2e::gateway;
+use crate::e2e::stand::Stand;
+
+/// How often both are asked for one address, and for one port.
+const DUELS: u16 = 100;
+/// Clients that create at once, half of them on each server, and how many Services each creates.
+const CLIENTS: u64 = 16;
+const EACH: u64 = 50;
+/// How many of a hundred creates may be tried a second time because two servers picked the same.
+const MOST_RETRIES: u64 = 10;
+
+/// Who asks both servers for the same: exactly one of them gives it.
+pub(super) fn duels(stand: &Stand) -> Result<String> {
+    let targets = targets(stand)?;
+    for number in 0..DUELS {
+        let address = format!("10.96.1.{}", number + 1);
+        let wants =
+            json!({"type": "NodePort", "clusterIP": address, "ports": [{"port": 80, "nodePort": 31_000 + number}]});
+        let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 31_500 + number}]});
+        for (what, spec, refusal) in
+            [("a", &wants, "provided IP is already allocated"), ("p", &port, "provided port is already allocated")]
+        {
+            let start = Arc::new(Barrier::new(targets.len()));
+            let asked = targets.iter().enumerate().map(|(server, target)| {
+                let (start, mut client) = (start.clone(), Client::new(target));
+                let body = service(&format!("{what}{server}-{number}"), spec);
+                thread::spawn(move || {
+                    start.wait();
+                    client.send("POST", SERVICES, Some(&body))
+                })
+            });
+            let asked: Vec<_> = asked.collect();
+            let said: Vec<_> = asked.into_iter().map(|one| one.join().unwrap_or(Reply::Lost)).collect();
+            let given = said.iter().filter(|reply| matches!(reply, Reply::Answer(201, _))).count();
+            let refused = said.iter().filter(|reply| is_refusal(reply, refusal)).count();
+            ensure!((given, refused) == (1, targets.len() - 1), "{what}{number}: {said:?}");
+        }
+    }
+    Side::new(&targets[1])?.agrees()?;
+    Ok(format!("{DUELS} addresses and {DUELS} ports that both were asked for: one gave each"))
+}
+
+/// Many create on both servers: everybody gets something, and no create takes many tries.
+pub(super) fn crowd(stand: &Stand) -> Result<String> {
+    let targets = targets(stand)?;
+    let etcd = stand.etcd.as_ref().map(testkit::real::Etcd::url).unwrap_or_default();
+    let before = gateway::transactions(etcd)?;
+    let crowd = (0..CLIENTS).map(|number| {
+        let mut client = Client::new(&targets[number as usize % targets.len()]);
+        thread::spawn(move || -> Result<()> {
+            for create in 0..EACH {
+                let kind = if create % 2 == 0 { "NodePort" } else { "ClusterIP" };
+                let body = service(&format!("c{number}-{create}"), &json!({"type": kind, "ports": [{"port": 80}]}));
+                let said = client.send("POST", SERVICES, Some(&body));
+                ensure!(matches!(said, Reply::Answer(201, _)), "{said:?}");
+            }
+            Ok(())
+        })
+    });
+    let crowd: Vec<_> = crowd.collect();
+    for one in crowd {
+        one.join().map_err(|_| anyhow::anyhow!("a client fell over"))??;
+    }
+    let creates = CLIENTS * EACH;
+    let sent = gateway::transactions(etcd)? - before;
+    Side::new(&targets[0])?.agrees()?;
+    ensure!(sent * 100 <= creates * (100 + MOST_RETRIES), "{creates} creates took {sent} transactions");
+    Ok(format!("{creates} Services created on two servers at once in {sent} transactions, nothing given twice"))
+}
+
+fn targets(stand: &Stand) -> Result<Vec<Arc<Target>>> {
+    stand.addresses.iter().map(|address| stand.target(address)).collect()
+}
+
+fn service(name: &str, spec: &Value) -> Value {
+    let mut body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+    if body["spec"]["ports"].is_null() {
+        body["spec"]["ports"] = json!([{"port": 80}]);
+    }
+    body
+}
+
+fn is_refusal(reply: &Reply, why: &str) -> bool {
+    matches!(reply, Reply::Answer(422, body) if body["message"].as_str().is_some_and(|message| message.contains(why)))
+}
