@@ -101,6 +101,16 @@ func kinds(ctx context.Context, all *kubernetes.Clientset) {
 			ClusterIP: "None", Selector: map[string]string{"a": "b"}, Ports: []core.ServicePort{{Name: "p", Port: 80}},
 		}}
 	}, `{"spec":{"publishNotReadyAddresses":true}}`)
+	walk(ctx, "Service with an address", all.CoreV1().Services(namespace), here, names, func() *core.Service {
+		return &core.Service{Spec: core.ServiceSpec{
+			Selector: map[string]string{"a": "b"}, Ports: []core.ServicePort{{Name: "p", Port: 80}},
+		}}
+	}, `{"spec":{"sessionAffinity":"ClientIP"}}`)
+	walk(ctx, "Service with a port of nodes", all.CoreV1().Services(namespace), here, names, func() *core.Service {
+		return &core.Service{Spec: core.ServiceSpec{
+			Type: core.ServiceTypeLoadBalancer, Ports: []core.ServicePort{{Name: "p", Port: 80}, {Name: "q", Port: 81}},
+		}}
+	}, `{"spec":{"type":"NodePort"}}`)
 	walk(ctx, "Endpoints", all.CoreV1().Endpoints(namespace), here, names, func() *core.Endpoints {
 		return &core.Endpoints{Subsets: []core.EndpointSubset{{
 			Addresses: []core.EndpointAddress{{IP: "10.0.0.1"}}, Ports: []core.EndpointPort{{Port: 80}},
@@ -417,9 +427,5 @@ func clean(content map[string]any) {
 	unstructured.RemoveNestedField(content, "metadata", "managedFields")
 	if token, _, _ := unstructured.NestedString(content, "metadata", "continue"); token != "" {
 		_ = unstructured.SetNestedField(content, "...", "metadata", "continue")
-	}
-	// Which addresses a Service gets, and what admission adds to pods and nodes, is for other suites.
-	for _, name := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "tolerations", "priority", "preemptionPolicy", "taints"} {
-		unstructured.RemoveNestedField(content, "spec", name)
 	}
 }

@@ -18,13 +18,18 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-const inProtobuf = "application/vnd.kubernetes.protobuf"
+const (
+	inProtobuf = "application/vnd.kubernetes.protobuf"
+	// A server that says nothing ends the run. It takes a few seconds otherwise.
+	longest = 5 * time.Minute
+)
 
 func main() {
 	log.SetFlags(0)
@@ -45,7 +50,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
+	ctx, stop := context.WithTimeout(context.Background(), longest)
+	defer stop()
 	kinds(ctx, clients)
 	heard.say("typed clients")
 	metadataClient(ctx, config)
@@ -73,6 +79,9 @@ var masks = []struct {
 	{regexp.MustCompile(`"resourceVersion":"[0-9]+"`), `"resourceVersion":"N"`},
 	{regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"`), `"TIME"`},
 	{regexp.MustCompile(`127\.0\.0\.1:[0-9]+`), "ADDRESS"},
+	// What a Service was given.
+	{regexp.MustCompile(`"10\.96\.[0-9]+\.[0-9]+"`), `"PICKED"`},
+	{regexp.MustCompile(`"nodePort":3[0-9]{4}`), `"nodePort":"PICKED"`},
 	// Go lists them in another order each time.
 	{regexp.MustCompile(`supported values: (\\?"[A-Za-z]*\\?",? ?)+`), "supported values: ..."},
 }

@@ -9,13 +9,18 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use testkit::real::Cadastre;
 
 use super::Place;
 use super::report::{Outcome, Report};
-use super::servers::Servers;
+use super::servers::{Flags, Servers};
 use crate::go;
 
 const SUITE: &str = "wire";
+
+/// The range of the control, so that addresses are known when they are seen.
+const FLAGS: Flags<'_> =
+    Flags { ours: &[Cadastre::BARE, "--service-cluster-ip-range=10.96.0.0/16"], replica: &[], control: &[] };
 
 /// How many lines that differ are told; all of them are in the files.
 const MOST_TOLD: usize = 10;
@@ -46,7 +51,7 @@ pub(super) fn run(servers: &Servers, places: &[Place], report: &mut Report) -> R
 /// What the clients say of an empty server of that kind.
 fn said(servers: &Servers, program: &Path, place: Place) -> Result<String> {
     let folder = servers.folder(SUITE, place)?;
-    let server = servers.start(place, &folder)?;
+    let server = servers.start_with(place, &folder, FLAGS)?;
     let output = Command::new(program).arg(server.kubeconfig()).output().context("could not run the clients")?;
     fs::write(folder.join("said.txt"), &output.stdout)?;
     let errors = String::from_utf8_lossy(&output.stderr);
