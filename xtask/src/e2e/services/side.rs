@@ -1,6 +1,6 @@
 //! One of the two servers: takes a step, and says what came of it in a form that can be compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use crate::e2e::method::Method;
 
 pub(super) const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+/// The code of an answer to a write that made a Service.
+const CREATED: u16 = 201;
 const NODE_PORTS: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeports";
 
 /// A server.
@@ -22,6 +24,8 @@ pub(super) struct Side {
     client: Client,
     /// An address or a port that may have been picked.
     picked: Regex,
+    /// The Services that are or were of the type `ExternalName`, by name.
+    elsewhere: BTreeSet<String>,
 }
 
 /// What came of a step.
@@ -52,7 +56,7 @@ impl fmt::Display for Taken {
 impl Side {
     pub(super) fn new(target: &Arc<Target>) -> Result<Self> {
         let picked = Regex::new(r"10\.96\.\d+\.\d+|fd00:96::[0-9a-f]+|\b3[0-2]\d\d\d\b")?;
-        Ok(Self { client: Client::new(target), picked })
+        Ok(Self { client: Client::new(target), picked, elsewhere: BTreeSet::new() })
     }
 
     /// Takes a step.
@@ -69,7 +73,7 @@ impl Side {
             Method::Edit => {
                 let (code, mut there) = self.ask("GET", &object)?;
                 if code != 200 {
-                    return Ok(self.taken(code, there));
+                    return Ok(self.taken(&step.name, code, there));
                 }
                 // What is null goes.
                 for (name, value) in step.body.as_object().into_iter().flatten() {
@@ -80,9 +84,9 @@ impl Side {
             _ => Some(step.body.clone()),
         };
         match self.client.send_as(step.method.media(), step.method.verb(), &path, body.as_ref()) {
-            Reply::Answer(code, body) => Ok(self.taken(code, body)),
+            Reply::Answer(code, body) => Ok(self.taken(&step.name, code, body)),
             // The real server ends a request that it stumbles over by hanging up.
-            Reply::Lost => Ok(self.taken(0, Value::Null)),
+            Reply::Lost => Ok(self.taken(&step.name, 0, Value::Null)),
             Reply::Unsent => bail!("nobody is there"),
         }
     }
@@ -94,6 +98,19 @@ impl Side {
         let free = json!({"metadata": {"finalizers": null}});
         self.client.send_as(Method::Merge.media(), "PATCH", &path, Some(&free));
         Ok(())
+    }
+
+    /// The spec of a Service; null if there is none.
+    pub(super) fn spec(&mut self, name: &str) -> Result<Value> {
+        let (_, mut service) = self.ask("GET", &format!("{SERVICES}/{name}"))?;
+        Ok(service["spec"].take())
+    }
+
+    /// The families of the cluster, the preferred one first.
+    pub(super) fn families(&mut self) -> Result<Vec<&'static str>> {
+        let (_, range) = self.ask("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes")?;
+        let ranges = range["spec"]["cidrs"].as_array().context("the cluster has no range")?;
+        Ok(ranges.iter().map(|range| if text(range).contains(':') { "IPv6" } else { "IPv4" }).collect())
     }
 
     /// Whether an address is written down as that of a Service that does not have it.
@@ -146,15 +163,23 @@ impl Side {
         }
     }
 
-    fn taken(&self, code: u16, mut body: Value) -> Taken {
+    fn taken(&mut self, name: &str, code: u16, mut body: Value) -> Taken {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             for name in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields"] {
                 metadata.remove(name);
             }
         }
-        // The real server keeps what an ExternalName has no use for, and does not show it until the type changes again.
+        if code == CREATED {
+            self.elsewhere.remove(name);
+        }
         if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("internalTrafficPolicy");
+            if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
+                self.elsewhere.insert(name.to_owned());
+            }
+            // The real server keeps what an ExternalName has no use for, and does not show it until the type changes again.
+            if self.elsewhere.contains(name) {
+                spec.remove("internalTrafficPolicy");
+            }
         }
         let body = body.to_string();
         let shown = self.picked.replace_all(&body, |found: &Captures<'_>| {
