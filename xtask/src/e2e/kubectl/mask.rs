@@ -12,9 +12,14 @@ const MONTHS: &str = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec";
 /// The years in which a suite can run.
 const YEAR: &str = "20(?:2[5-9]|[3-9][0-9])";
 
+/// What stands for an age.
+const AGE: &str = "<age>";
+
 /// Everything that is masked, in order.
 pub(super) struct Masks {
     everywhere: Vec<(Regex, &'static str)>,
+    /// The heading of a table with ages in it.
+    heading: Regex,
     age: Regex,
 }
 
@@ -26,8 +31,8 @@ impl Masks {
             ("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}".to_owned(), "<uid>"),
             (format!(r"\b{YEAR}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| [+-]\d{{4}})"), "<time>"),
             (format!(r"\b(?:{DAYS}), \d\d (?:{MONTHS}) {YEAR} \d\d:\d\d:\d\d [+-]\d{{4}}"), "<time>"),
-            // Only seconds: `10m` may be a quantity.
-            (r"\b(?:\d+m)?\d+s\b".to_owned(), "<age>"),
+            // Only seconds: `10m` may be a quantity. What a probe or a toleration says in seconds is no age.
+            (r"(?P<said>\bfor |\w=)?\b(?:\d+m)?\d+s\b".to_owned(), AGE),
             (r#"(resourceVersion"?: ?)"\d+""#.to_owned(), "$1\"<revision>\""),
             (r"(Resource Version: +)\d+".to_owned(), "$1<revision>"),
             (r"https?://127\.0\.0\.[12]:\d+".to_owned(), "<server>"),
@@ -41,21 +46,21 @@ impl Masks {
             (r#"(?m)^E reflector\.go:\d+\] "Failed to watch" err="context deadline exceeded".*\n"#.to_owned(), ""),
         ];
         let everywhere = everywhere.into_iter().map(|(pattern, mask)| Ok((Regex::new(&pattern)?, mask)));
-        Ok(Self { everywhere: everywhere.collect::<Result<_>>()?, age: Regex::new(r"\b\d+[smhd](?:\d+[smh])?\b")? })
+        Ok(Self {
+            everywhere: everywhere.collect::<Result<_>>()?,
+            heading: Regex::new(r"\bAGE\b|\bLAST SEEN\b")?,
+            age: Regex::new(r"\b\d+[smhd](?:\d+[smh])?\b")?,
+        })
     }
 
     /// The text with masks in it, and the columns of tables moved together: how wide they are depends on what is masked.
     pub(super) fn on(&self, text: &str) -> String {
-        let masked = self
-            .everywhere
-            .iter()
-            .fold(text.to_owned(), |text, (what, mask)| what.replace_all(&text, *mask).into_owned());
+        let masked = self.everywhere.iter().fold(text.to_owned(), |text, (what, mask)| replaced(what, mask, &text));
         let mut ages = false;
         let lines = masked.lines().map(|line| {
             // From the heading of such a table on, anything that looks like an age is one.
-            ages |= line.contains("AGE") || line.contains("LAST SEEN");
-            let line =
-                if ages { self.age.replace_all(line, |_: &Captures<'_>| "<age>").into_owned() } else { line.into() };
+            ages |= self.heading.is_match(line);
+            let line = if ages { self.age.replace_all(line, AGE).into_owned() } else { line.into() };
             columns(&line)
         });
         let mut lines: Vec<_> = lines.collect();
@@ -67,8 +72,18 @@ impl Masks {
     }
 }
 
-/// Puts the entries of each `managedFields` in YAML in the order of their texts. Servers have them in the order of the seconds in
-/// which they were written, and whether two writes are in one second is chance.
+/// The text with a mask on what matches; what a manifest said about itself stays.
+fn replaced(what: &Regex, mask: &str, text: &str) -> String {
+    if mask != AGE {
+        return what.replace_all(text, mask).into_owned();
+    }
+    let kept = |found: &Captures<'_>| if found.name("said").is_some() { found[0].to_owned() } else { mask.to_owned() };
+    what.replace_all(text, kept).into_owned()
+}
+
+/// Puts the entries of each `managedFields` in YAML in the order of their texts, as far as chance decides it. Servers have those that
+/// applied before the others, which is compared, and within these the order of the seconds in which they were written: whether two
+/// writes are in one second is chance.
 fn sort_managers(lines: &mut [String]) {
     let mut at = 0;
     while let Some(found) = lines[at..].iter().position(|line| line.trim_start_matches(' ') == "managedFields:") {
@@ -85,7 +100,9 @@ fn sort_managers(lines: &mut [String]) {
                 _ => entries.push(vec![line.clone()]),
             }
         }
-        entries.sort();
+        let operation = format!("{further}operation: ");
+        let of = |entry: &[String]| entry.iter().find_map(|line| line.strip_prefix(&operation).map(str::to_owned));
+        entries.chunk_by_mut(|one, next| of(one) == of(next)).for_each(<[_]>::sort);
         block.iter_mut().zip(entries.into_iter().flatten()).for_each(|(line, sorted)| *line = sorted);
         at += length;
     }
@@ -114,11 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn managers_are_compared_in_no_order() {
-        let shown = |entries: [&str; 2]| format!("metadata:\n  managedFields:\n{}  name: a\n", entries.concat());
-        let (one, two) = ("  - manager: a\n    time: x\n", "  - manager: b\n");
-        assert_eq!(masked(&shown([two, one])), masked(&shown([one, two])));
-        assert_eq!(masked(&shown([two, one])), shown([one, two]));
+    fn managers_are_compared_in_no_order_but_that_of_operations() {
+        let shown = |entries: &[&str]| format!("metadata:\n  managedFields:\n{}  name: a\n", entries.concat());
+        let entry = |manager: &str, operation: &str| format!("  - manager: {manager}\n    operation: {operation}\n");
+        let (apply, a, b) = (&entry("x", "Apply"), &entry("a", "Update"), &entry("b", "Update"));
+        assert_eq!(masked(&shown(&[apply, b, a])), shown(&[apply, a, b]));
+        assert_eq!(masked(&shown(&[b, a])), masked(&shown(&[a, b])));
+        assert_eq!(masked(&shown(&[a, apply, b])), shown(&[a, apply, b]));
     }
 
     #[test]
@@ -163,6 +182,9 @@ mod tests {
             "resourceVersion: \"\"",
             "  leading spaces stay\n",
             "name: gen-abcde",
+            "Tolerations:  a:NoExecute op=Exists for 300s",
+            "Liveness:  http-get http://:web/ delay=0s timeout=1s period=10s #success=1 #failure=3",
+            "MESSAGE  IMAGE\n5m  10d",
         ] {
             assert_eq!(masked(text), text);
         }
