@@ -37,6 +37,9 @@ impl Masks {
             (r"(Resource Version: +)\d+".to_owned(), "$1<revision>"),
             (r"https?://127\.0\.0\.[12]:\d+".to_owned(), "<server>"),
             (r"\b127\.0\.0\.[12]:\d+".to_owned(), "<address>"),
+            // Addresses and ports of Services that nobody names: what scripts name is below them, where nothing is picked.
+            (r"\b10\.96\.[1-9]\d{0,2}\.\d{1,3}\b".to_owned(), "<picked>"),
+            (r"\b3(?:008[6-9]|009\d|0[1-9]\d\d|1\d{3}|2[0-6]\d\d|27[0-5]\d|276[0-7])\b".to_owned(), "<picked>"),
             // The end that a server gives to a name that begins with `gen-`.
             ("\\bgen-[bcdfghjklmnpqrstvwxz2456789]{5}\\b".to_owned(), "gen-<random>"),
             (r"\b(LIVE|MERGED|kubectl-edit)-\d+".to_owned(), "$1-<number>"),
@@ -154,6 +157,8 @@ mod tests {
             ("{\"resourceVersion\":\"12\"}", "{\"resourceVersion\":\"<revision>\"}"),
             ("  Resource Version:  12", "  Resource Version:  <revision>"),
             ("\x1b[0;32mControl\x1b[0m is at https://127.0.0.1:6443", "Control is at <server>"),
+            ("clusterIP: 10.96.17.200", "clusterIP: <picked>"),
+            ("80:30086/TCP,81:32767/TCP", "80:<picked>/TCP,81:<picked>/TCP"),
             ("configmap/gen-x7k2v created", "configmap/gen-<random> created"),
             ("E1116 07:00:45.123456   99 memcache.go:265] no", "E memcache.go:265] no"),
             (
@@ -184,6 +189,7 @@ mod tests {
             "name: gen-abcde",
             "Tolerations:  a:NoExecute op=Exists for 300s",
             "Liveness:  http-get http://:web/ delay=0s timeout=1s period=10s #success=1 #failure=3",
+            "10.96.0.17  80:30085/TCP  32768",
             "MESSAGE  IMAGE\n5m  10d",
         ] {
             assert_eq!(masked(text), text);

@@ -19,13 +19,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use testkit::real::Kubectl;
+use testkit::real::{Cadastre, Kubectl};
 
 use self::mask::Masks;
 use self::run::Ending;
 use self::script::Case;
 use super::report::{Outcome, Report};
-use super::servers::Servers;
+use super::servers::{Flags, Servers};
 use super::{Options, Place};
 
 const SUITE: &str = "server";
@@ -34,6 +34,10 @@ const CONTROL_FILE: &str = "control.yaml";
 /// The control documents a new kind within seconds.
 const SERVED_WITHIN: Duration = Duration::from_mins(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+/// The range that the control has too, so that Services can name addresses of it.
+const RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
+const FLAGS: Flags<'_> = Flags { ours: &[Cadastre::BARE, RANGE], replica: &[Cadastre::BARE, RANGE], control: &[] };
 
 const SCRIPTS: &[Script] = &[
     Script { name: "read", text: include_str!("cases/read.txt"), of_store: true },
@@ -45,6 +49,7 @@ const SCRIPTS: &[Script] = &[
     Script { name: "delete", text: include_str!("cases/delete.txt"), of_store: true },
     Script { name: "errors", text: include_str!("cases/errors.txt"), of_store: false },
     Script { name: "kinds", text: include_str!("cases/kinds.txt"), of_store: false },
+    Script { name: "services", text: include_str!("cases/services.txt"), of_store: true },
     Script { name: "about", text: include_str!("cases/about.txt"), of_store: false },
     Script { name: "auth", text: include_str!("cases/auth.txt"), of_store: false },
     Script { name: "warnings", text: include_str!("cases/warnings.txt"), of_store: false },
@@ -128,7 +133,7 @@ fn on<'a>(
 ) {
     let started = Instant::now();
     let outcome = servers.folder(SUITE, place).and_then(|folder| {
-        let server = servers.start(place, &folder)?;
+        let server = servers.start_with(place, &folder, FLAGS)?;
         let kubectls = servers.kubectls(&server, &folder)?;
         let kubectl = kubectls.first().context("there is no server")?;
         if place == Place::Control {
