@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn case(script: &str) -> Case {
-        script::parse(script).unwrap().remove(0)
+        script::parse("", script).unwrap().remove(0)
     }
 
     fn judged(script: &str, one: &Ending, other: &Ending) -> Result<(), String> {

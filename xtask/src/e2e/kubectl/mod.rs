@@ -40,22 +40,26 @@ const RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
 const FLAGS: Flags<'_> = Flags { ours: &[Cadastre::BARE, RANGE], replica: &[Cadastre::BARE, RANGE], control: &[] };
 
 const SCRIPTS: &[Script] = &[
-    Script { name: "read", text: include_str!("cases/read.txt"), of_store: true },
-    Script { name: "watch", text: include_str!("cases/watch.txt"), of_store: true },
-    Script { name: "create", text: include_str!("cases/create.txt"), of_store: false },
-    Script { name: "change", text: include_str!("cases/change.txt"), of_store: false },
-    Script { name: "apply", text: include_str!("cases/apply.txt"), of_store: false },
-    Script { name: "managers", text: include_str!("cases/managers.txt"), of_store: false },
-    Script { name: "delete", text: include_str!("cases/delete.txt"), of_store: true },
-    Script { name: "errors", text: include_str!("cases/errors.txt"), of_store: false },
-    Script { name: "kinds", text: include_str!("cases/kinds.txt"), of_store: false },
-    Script { name: "services", text: include_str!("cases/services.txt"), of_store: true },
-    Script { name: "about", text: include_str!("cases/about.txt"), of_store: false },
-    Script { name: "auth", text: include_str!("cases/auth.txt"), of_store: false },
-    Script { name: "warnings", text: include_str!("cases/warnings.txt"), of_store: false },
-    Script { name: "commands", text: include_str!("cases/commands.txt"), of_store: false },
-    Script { name: "explain", text: include_str!("cases/explain.txt"), of_store: false },
+    Script { name: "read", text: include_str!("cases/read.txt"), of_store: true, own_kinds: false },
+    Script { name: "watch", text: include_str!("cases/watch.txt"), of_store: true, own_kinds: false },
+    Script { name: "create", text: include_str!("cases/create.txt"), of_store: false, own_kinds: false },
+    Script { name: "change", text: include_str!("cases/change.txt"), of_store: false, own_kinds: false },
+    Script { name: "apply", text: include_str!("cases/apply.txt"), of_store: false, own_kinds: false },
+    Script { name: "managers", text: include_str!("cases/managers.txt"), of_store: false, own_kinds: false },
+    Script { name: "delete", text: include_str!("cases/delete.txt"), of_store: true, own_kinds: false },
+    Script { name: "errors", text: include_str!("cases/errors.txt"), of_store: false, own_kinds: false },
+    Script { name: "kinds", text: include_str!("cases/kinds.txt"), of_store: false, own_kinds: false },
+    Script { name: "services", text: include_str!("cases/services.txt"), of_store: true, own_kinds: false },
+    Script { name: "own", text: include_str!("cases/own.txt"), of_store: false, own_kinds: true },
+    Script { name: "about", text: include_str!("cases/about.txt"), of_store: false, own_kinds: false },
+    Script { name: "auth", text: include_str!("cases/auth.txt"), of_store: false, own_kinds: false },
+    Script { name: "warnings", text: include_str!("cases/warnings.txt"), of_store: false, own_kinds: false },
+    Script { name: "commands", text: include_str!("cases/commands.txt"), of_store: false, own_kinds: false },
+    Script { name: "explain", text: include_str!("cases/explain.txt"), of_store: false, own_kinds: true },
 ];
+
+/// The kinds that the real server does not have by itself, in the form of a script.
+const OWN_KINDS: &str = include_str!("cases/control.txt");
 
 /// A file of cases.
 struct Script {
@@ -63,6 +67,8 @@ struct Script {
     text: &'static str,
     /// Whether the store shows through: then a quick run has it on each of the stores, and the others on one.
     of_store: bool,
+    /// Whether it is about kinds that the real server does not have by itself: then the control is given them.
+    own_kinds: bool,
 }
 
 /// What the steps of a case came to, and how long they took.
@@ -109,8 +115,9 @@ pub(super) fn run(servers: &Servers, options: &Options, places: &[Place], report
 /// The cases of all scripts, or those whose names have the text in them.
 fn chosen(only: Option<&str>) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for Script { name, text, of_store } in SCRIPTS {
-        let parsed = script::parse(text).with_context(|| format!("xtask/src/e2e/kubectl/cases/{name}.txt"))?;
+    for Script { name, text, of_store, own_kinds } in SCRIPTS {
+        let shared = if *own_kinds { OWN_KINDS } else { "" };
+        let parsed = script::parse(shared, text).with_context(|| format!("xtask/src/e2e/kubectl/cases/{name}.txt"))?;
         cases.extend(parsed.into_iter().map(|case| Case { of_store: *of_store, ..case }));
     }
     let mut namespaces: Vec<_> = cases.iter().map(|case| case.namespace.clone()).collect();

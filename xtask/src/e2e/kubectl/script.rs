@@ -20,7 +20,7 @@
 //! # a remark
 //! ```
 //!
-//! A file `control.yaml` before the first case is what the control is given before anything runs: what ours has by itself.
+//! A file `control.yaml` of a case is what the control is given before anything runs: what ours has by itself.
 //!
 //! `$NS` stands for the namespace of the case. Knows nothing of servers.
 
@@ -86,10 +86,10 @@ enum Open {
     Input,
 }
 
-/// The cases of a script.
-pub(super) fn parse(script: &str) -> Result<Vec<Case>> {
+/// The cases of a script; before it stands what it shares with other scripts.
+pub(super) fn parse(shared: &str, script: &str) -> Result<Vec<Case>> {
     let mut parser = Parser { shared: Vec::new(), cases: Vec::new(), open: Open::Nothing };
-    for (line, number) in script.lines().zip(1..) {
+    for (line, number) in shared.lines().zip(1..).chain(script.lines().zip(1..)) {
         parser.line(line).with_context(|| format!("line {number}: {line}"))?;
     }
     parser.cases.into_iter().map(|case| finished(case, &parser.shared)).collect()
@@ -274,7 +274,7 @@ file: editor
 
     #[test]
     fn a_script_is_its_cases() {
-        let cases = parse(SCRIPT).unwrap();
+        let cases = parse("", SCRIPT).unwrap();
         let [first, second] = cases.as_slice() else { panic!("{cases:?}") };
         assert_eq!((first.name.as_str(), first.namespace.as_str()), ("Get, and more!", "get-and-more"));
         assert_eq!(first.files, [("one.yaml".to_owned(), "kind: A\n  deep: get-and-more\n".to_owned())]);
@@ -301,13 +301,13 @@ file: editor
             ("case: a\n% get cm", "neither a command nor a heading"),
             ("case: a\n& get cm -w", "how many lines?"),
         ] {
-            let error = format!("{:#}", parse(script).unwrap_err());
+            let error = format!("{:#}", parse("", script).unwrap_err());
             assert!(
                 error.starts_with(&format!("line {}: ", script.lines().count())) && error.contains(what),
                 "{error}"
             );
         }
-        assert!(parse("case: a\n").unwrap_err().to_string().contains("does nothing"));
+        assert!(parse("", "case: a\n").unwrap_err().to_string().contains("does nothing"));
     }
 
     #[test]
