@@ -6,6 +6,7 @@
 
 mod adr;
 mod dead_files;
+mod differences;
 mod files;
 mod folder_list;
 mod hosts;
@@ -63,6 +64,7 @@ const CHECKS: &[Check] = &[
     links::check,
     adr::check,
     hosts::check,
+    differences::check,
 ];
 
 /// Runs every check on the repository, prints all findings, and fails if there are any.

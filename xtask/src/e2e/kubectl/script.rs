@@ -13,14 +13,17 @@
 //! ! get configmap none        a command that must fail
 //! & 3 get configmaps -w       runs beside what follows, until it has written three lines
 //! & 0 wait --for=... cm/one   runs beside what follows, to its own end
-//! keep ^NAME because ...      of the step above, only these lines are compared
-//! mask v1\.\d+ because ...    of the step above, this is not compared, nor that it is there
-//! sort because ...            of the step above, the order of lines is not compared
-//! undescribed because ...     of the step above, what explains fields in words is not compared
+//! keep ^NAME because [x] ...  of the step above, only these lines are compared
+//! mask v1\.\d+ because [x] .. of the step above, this is not compared, nor that it is there
+//! sort because [x] ...        of the step above, the order of lines is not compared
+//! undescribed because [x] ... of the step above, what explains fields in words is not compared
 //! # a remark
 //! ```
 //!
 //! A file `control.yaml` of a case is what the control is given before anything runs: what ours has by itself.
+//!
+//! What is in brackets before a reason is `chance` if two runs on one server can differ in it too, and otherwise names a row of the
+//! known differences in docs/reference/compatibility.md; tidy looks after that.
 //!
 //! `$NS` stands for the namespace of the case. Knows nothing of servers.
 
