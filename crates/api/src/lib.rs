@@ -4,6 +4,7 @@
 //! is needed is an argument.
 
 pub mod apply;
+mod encoded;
 pub mod field;
 pub mod kind;
 pub mod kinds;

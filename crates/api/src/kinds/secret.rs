@@ -9,7 +9,7 @@ use crate::field::{Errors, Path};
 use crate::kind::{Column, Kind, Selectable, Stored};
 use crate::object::Object;
 use crate::reading::{child_mut, fill_text};
-use crate::{meta, printing};
+use crate::{encoded, meta, printing};
 
 pub(super) static KIND: Kind = Kind {
     kind: "Secret",
@@ -99,7 +99,7 @@ fn validate_json(path: &Path, key: &str, encoded: Option<&str>, errors: &mut Err
         errors.required(&path.key(key), "");
         return;
     };
-    let bytes = STANDARD.decode(encoded).unwrap_or_default();
+    let bytes = encoded::decode(encoded).unwrap_or_default();
     if let Err(error) = serde_json::from_slice::<Map<String, Value>>(&bytes) {
         let first = String::from_utf8_lossy(&bytes).trim_start().chars().next();
         let detail = match first {
@@ -167,6 +167,7 @@ mod tests {
                     ],
                 ),
                 (json!({"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{}"}}), &[]),
+                (json!({"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e3\n0=\n"}}), &[]),
                 (
                     json!({"type": "kubernetes.io/service-account-token"}),
                     &["metadata.annotations[kubernetes.io/service-account.name]: Required value"],

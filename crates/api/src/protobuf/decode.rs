@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::Error;
-use super::leaf::{self, Precision};
+use super::leaf;
 use super::plan::{self, Field, Item, Message, Shape};
 use super::wire::{Reader, Tag, wire_type};
+use crate::schema::time::Precision;
 
 /// How many bytes of JSON there is still room for.
 pub(super) struct Room(pub(super) usize);

@@ -3,14 +3,14 @@
 //! Go writes the fields in the order of their numbers and the entries of maps in the order of their keys. It writes plain
 //! values and structures also when they are zero, and leaves out pointers that are nil.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::Error;
-use super::leaf::{self, Precision};
+use super::leaf;
 use super::plan::{self, Field, Item, Message, Shape};
 use super::wire::{Length, bytes, bytes_field, tag, varint, wire_type};
+use crate::encoded;
+use crate::schema::time::Precision;
 
 /// Writes the fields of a message; a structure that is absent is one in which everything is zero.
 pub(super) fn object(out: &mut Vec<u8>, message: &Message, fields: Option<&Map<String, Value>>) -> Result<(), Error> {
@@ -67,7 +67,7 @@ fn item_value(out: &mut Vec<u8>, field: &Field, item: &Item, value: &Value) -> R
             varint(out, number.ok_or_else(|| unfit(field))?.cast_unsigned());
         }
         (Item::String, Value::String(text)) => bytes(out, text.as_bytes()),
-        (Item::Bytes, Value::String(text)) => bytes(out, &base64(text).ok_or_else(|| unfit(field))?),
+        (Item::Bytes, Value::String(text)) => bytes(out, &encoded::decode(text).ok_or_else(|| unfit(field))?),
         (Item::Boolean | Item::Int32 | Item::Int64 | Item::String | Item::Bytes, _) => return Err(unfit(field)),
         _ => {
             let length = Length::reserve(out);
@@ -98,15 +98,6 @@ fn message_value(out: &mut Vec<u8>, field: &Field, item: &Item, value: &Value) -
         Item::Boolean | Item::Int32 | Item::Int64 | Item::String | Item::Bytes => false,
     };
     if fits { Ok(()) } else { Err(unfit(field)) }
-}
-
-/// The bytes of base64, which may have line breaks in it.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    if let Ok(bytes) = STANDARD.decode(text) {
-        return Some(bytes);
-    }
-    let without: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    STANDARD.decode(without).ok()
 }
 
 fn unfit(field: &Field) -> Error {

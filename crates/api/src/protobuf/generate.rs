@@ -98,7 +98,9 @@ fn value(choices: &mut Seeded, ty: &Type, depth: usize) -> Value {
     match ty {
         Type::Boolean => Value::from(choices.below(2) == 0),
         Type::Int64 if choices.below(4) == 0 => Value::from(choices.bits().cast_signed()),
+        Type::Bytes if choices.below(2) == 0 => Value::from(base64(choices)),
         Type::Bytes => Value::from(choices.one_of(&["", "eA==", "AAEC/w=="])),
+        Type::Time | Type::MicroTime if choices.below(2) == 0 => Value::from(time(choices, *ty == Type::MicroTime)),
         Type::Time => Value::from(choices.one_of(&TIMES)),
         Type::MicroTime => Value::from(choices.one_of(&MICRO_TIMES)),
         Type::Quantity => Value::from(choices.one_of(&QUANTITIES)),
@@ -122,6 +124,42 @@ fn value(choices: &mut Seeded, ty: &Type, depth: usize) -> Value {
         }
         Type::Double | Type::Duration => panic!("no kind has {ty:?}"),
     }
+}
+
+/// Any time that a client may write, the ends of the calendar often.
+fn time(choices: &mut Seeded, micros: bool) -> String {
+    let year = match choices.below(4) {
+        0 => choices.one_of(&[0, 1, 9999]),
+        _ => choices.below(10_000),
+    };
+    let (month, day) = choices.one_of(&[(1, 1), (1, 2), (2, 28), (6, 30), (12, 30), (12, 31)]);
+    let hour = choices.one_of(&["00", "0", "3", "12", "22", "23"]);
+    let fraction = match choices.below(3) {
+        _ if micros => choices.one_of(&[".000000", ".000001", ",999999"]),
+        0 => choices.one_of(&[".5", ",000000001", ".9999999999"]),
+        _ => "",
+    };
+    // A zone must not lead out of the calendar.
+    let zones: &[&str] = match (year, month, day) {
+        (0, 1, 1) => &["Z", "-00:30", "-24:00"],
+        (9999, 12, 31) => &["Z", "+00:30", "+24:00"],
+        _ => &["Z", "+00:00", "-00:30", "+24:60", "-23:59"],
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour}:{:02}:59{fraction}{}", choices.below(60), choices.one_of(zones))
+}
+
+/// Any base64 that a client may write: with line breaks, and with bits that do not count.
+fn base64(choices: &mut Seeded) -> String {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let length = choices.below(9) as usize;
+    // One character alone is not even a byte.
+    let length = if length % 4 == 1 { length + 1 } else { length };
+    let mut text: Vec<u8> = (0..length).map(|_| choices.one_of(ALPHABET)).collect();
+    text.resize(length.next_multiple_of(4), b'=');
+    for _ in 0..choices.below(3) {
+        text.insert(choices.below(text.len() as u64 + 1) as usize, choices.one_of(b"\r\n"));
+    }
+    text.into_iter().map(char::from).collect()
 }
 
 /// The bytes with a few of them changed, lost or doubled, or without their end.

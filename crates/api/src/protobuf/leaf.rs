@@ -1,24 +1,16 @@
 //! Values that are a message in protobuf and plain in JSON: times, quantities, numbers that may be text, and JSON itself.
 
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::wire::{bytes_field, tag, varint, wire_type};
 use super::{Error, decode};
 use crate::quantity;
+use crate::schema::time::{self, Precision};
 
 /// When Go's clock begins: the time that is no time, and null in JSON.
 const GO_ZERO: i64 = -62_135_596_800;
-/// The first second of the year 0. Before it, years need a sign.
-const YEAR_ZERO: i64 = -62_167_219_200;
-const MICROS: i64 = 1_000_000;
-
-/// How finely a time is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Precision {
-    Seconds,
-    Micros,
-}
+const NANOS: i64 = 1_000_000_000;
 
 /// Reads a time. Nothing at all is no time.
 pub(super) fn read_time(data: &[u8], precision: Precision) -> Result<Value, Error> {
@@ -41,30 +33,24 @@ pub(super) fn read_time(data: &[u8], precision: Precision) -> Result<Value, Erro
     if (seconds, micros) == (GO_ZERO, 0) {
         return Ok(Value::Null);
     }
-    let all = seconds.checked_mul(MICROS).and_then(|all| all.checked_add(micros));
-    let time = all.filter(|all| *all >= YEAR_ZERO * MICROS).and_then(|all| Timestamp::from_microsecond(all).ok());
-    let time = time.ok_or(Error::TimeOutOfRange { seconds })?;
-    Ok(Value::from(match precision {
-        Precision::Seconds => time.to_string(),
-        Precision::Micros => format!("{time:.6}"),
-    }))
+    let moment = SignedDuration::from_secs(seconds).checked_add(SignedDuration::from_micros(micros));
+    let text = moment.and_then(|moment| time::told(moment, precision));
+    text.map(Value::from).ok_or(Error::TimeOutOfRange { seconds })
 }
 
 /// Writes a time; false for what is none.
 pub(super) fn write_time(out: &mut Vec<u8>, value: &Value, precision: Precision) -> bool {
-    let Some(time) = value.as_str().and_then(|text| text.parse::<Timestamp>().ok()) else { return value.is_null() };
+    let Some(moment) = value.as_str().and_then(time::moment) else { return value.is_null() };
     // Go counts the nanoseconds from the second before, jiff from the one that is nearer to 1970.
-    let micros = time.as_microsecond();
-    let (seconds, micros) = (micros.div_euclid(MICROS), micros.rem_euclid(MICROS));
-    let nanos = match precision {
-        Precision::Seconds => 0,
-        Precision::Micros => micros.cast_unsigned() * 1_000,
-    };
-    if (seconds, micros) != (GO_ZERO, 0) {
+    let before = i64::from(moment.subsec_nanos() < 0);
+    let (seconds, nanos) = (moment.as_secs() - before, i64::from(moment.subsec_nanos()) + before * NANOS);
+    // All that is stored has whole microseconds.
+    let nanos = nanos - nanos % 1_000;
+    if (seconds, nanos) != (GO_ZERO, 0) {
         tag(out, 1, wire_type::VARINT);
         varint(out, seconds.cast_unsigned());
         tag(out, 2, wire_type::VARINT);
-        varint(out, nanos);
+        varint(out, if precision == Precision::Micros { nanos.cast_unsigned() } else { 0 });
     }
     true
 }

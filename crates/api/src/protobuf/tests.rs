@@ -96,6 +96,34 @@ fn what_is_written_reads_back_in_the_form_that_is_stored() {
 }
 
 #[test]
+fn whatever_a_client_may_store_can_be_written() {
+    let kinds = generate::kinds();
+    let begin = 20_261_117;
+    for seed in begin..begin + 2_000 {
+        let choices = &mut Seeded::new(seed);
+        let named = &kinds[choices.below(kinds.len() as u64) as usize];
+        let mut object = generate::object(choices, named);
+        assert_eq!(schema::check(named.definition, &object).into_iter().next(), None, "seed {seed}");
+        schema::canonical(named.definition, &mut object);
+        let written = encode(&named.api_version, &named.kind, &object);
+        assert!(written.is_ok(), "seed {seed}: {written:?}");
+    }
+}
+
+#[test]
+fn odd_spellings_that_are_taken_are_written() {
+    let odd = json!({
+        "metadata": {"creationTimestamp": "9999-12-31T23:59:59Z", "deletionTimestamp": "0000-01-01T00:00:00Z"},
+        "data": {"a": "QR==", "b": "QUJD\n", "c": "Q\r\nUK="},
+    });
+    let definition = schema::definition("io.k8s.api.core.v1.Secret").unwrap();
+    assert_eq!(schema::check(definition, &odd).into_iter().next(), None);
+    let read = read("v1", "Secret", &raw_of("v1", "Secret", &odd)).unwrap();
+    assert_eq!(read["metadata"], odd["metadata"]);
+    assert_eq!(read["data"], json!({"a": "QQ==", "b": "QUJD", "c": "QUI="}));
+}
+
+#[test]
 fn a_list_written_item_by_item_is_the_list_written_whole() {
     let is_list = |named: &&Named| named.definition.fields.contains_key("items");
     for (named, seed) in generate::kinds().iter().filter(is_list).zip(1..) {

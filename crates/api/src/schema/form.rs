@@ -1,7 +1,7 @@
 //! The one form in which an object is stored.
 //!
 //! Upstream decodes an object of a built-in kind into Go structures and encodes those. What the structures cannot hold is
-//! gone afterwards, what they always hold is there, and amounts and times have one spelling. Clients see that: they compare
+//! gone afterwards, what they always hold is there, and amounts, times and bytes have one spelling. Clients see that: they compare
 //! what they applied with what they get. So the same happens here, by the table instead of by types, in two steps:
 //! [`prune`] is the decoding, after which a field that is zero is absent, and [`canonical`] the encoding.
 //!
@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use super::table::{Definition, Field, Type};
 use super::time::{self, Precision};
 use super::{is_metadata, resolve};
-use crate::quantity;
+use crate::{encoded, quantity};
 
 /// Drops what no field can hold: unknown fields and nulls, and of the kinds with Go types also zero values where Go could
-/// not tell them from absent ones. Brings times and quantities to their one spelling.
+/// not tell them from absent ones. Brings times, quantities and base64 to their one spelling.
 ///
 /// Rules that look at an object after this need not tell zero from absent, and upstream's do not.
 pub fn prune(root: &Definition, body: &mut Value) {
@@ -56,6 +56,7 @@ fn prune_value(ty: &Type, value: &mut Value, custom: bool) {
         _ if custom => {}
         (Type::Time, Value::String(text)) => replace(text, time::canonical(text, Precision::Seconds)),
         (Type::MicroTime, Value::String(text)) => replace(text, time::canonical(text, Precision::Micros)),
+        (Type::Bytes, Value::String(text)) => replace(text, encoded::canonical(text)),
         (Type::Quantity, Value::String(text)) => replace(text, quantity::canonical(text)),
         (Type::Quantity, number @ Value::Number(_)) => {
             let text = number.to_string();

@@ -14,7 +14,7 @@ mod descriptions;
 mod form;
 mod parse;
 mod table;
-mod time;
+pub(crate) mod time;
 mod told;
 mod validate;
 mod walk;

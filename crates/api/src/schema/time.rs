@@ -3,11 +3,15 @@
 //! Go reads times by a layout that is itself a time, and its messages quote the layout; so the parts are read here in the
 //! same order and with the same tolerance (a one-digit hour, a fraction of any length) as Go reads them.
 
-use jiff::{SignedDuration, civil, tz};
+use jiff::{SignedDuration, civil};
+
+/// Moments are counted from here. With the days of the calendar and not as jiff's timestamps, which end before the last day
+/// of the year 9999 does: what can be written down can be counted.
+const EPOCH: civil::DateTime = civil::date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// How many digits of a second a time has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Precision {
+pub(crate) enum Precision {
     /// None: a fraction is read and dropped.
     Seconds,
     /// Six, always.
@@ -36,7 +40,14 @@ pub(super) fn fault(text: &str, precision: Precision) -> Option<String> {
     if is_canonical(text, precision) {
         return None;
     }
-    Reader { whole: text, rest: text, precision }.read().err()
+    let reader = Reader { whole: text, rest: text, precision };
+    match reader.read() {
+        // Go takes it, and stores what nobody can read any more.
+        Ok(moment) => told(moment, precision)
+            .is_none()
+            .then(|| format!("parsing time {}: year outside of range [0,9999] in UTC", quoted(text))),
+        Err(fault) => Some(fault),
+    }
 }
 
 /// The text as it is stored, if it is not that already; none also for what is no time.
@@ -44,10 +55,18 @@ pub(super) fn canonical(text: &str, precision: Precision) -> Option<String> {
     if is_canonical(text, precision) {
         return None;
     }
-    let (date_time, offset) = Reader { whole: text, rest: text, precision }.read().ok()?;
-    let timestamp =
-        tz::Offset::UTC.to_timestamp(date_time).ok()?.checked_sub(SignedDuration::from_secs(offset)).ok()?;
-    Some(timestamp.strftime(precision.canonical_format()).to_string())
+    told(Reader { whole: text, rest: text, precision }.read().ok()?, precision)
+}
+
+/// The moment that a text tells, since 1970, with a fraction of any length; none for what is no time.
+pub(crate) fn moment(text: &str) -> Option<SignedDuration> {
+    Reader { whole: text, rest: text, precision: Precision::Seconds }.read().ok()
+}
+
+/// A moment since 1970 as it is stored; none outside of the years 0 to 9999, which have no text.
+pub(crate) fn told(moment: SignedDuration, precision: Precision) -> Option<String> {
+    let time = EPOCH.checked_add(moment).ok().filter(|time| time.year() >= 0)?;
+    Some(time.strftime(precision.canonical_format()).to_string())
 }
 
 /// Whether the text is in the form that is stored. Whether such a day exists is for jiff to say, which is quick.
@@ -73,8 +92,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The civil time and the seconds that its zone is ahead of UTC.
-    fn read(mut self) -> Result<(civil::DateTime, i64), String> {
+    /// The moment since 1970.
+    fn read(mut self) -> Result<SignedDuration, String> {
         let year = self.year()?;
         self.literal("-")?;
         let month = self.number("01", true, 1..=12, "month")?;
@@ -95,7 +114,8 @@ impl Reader<'_> {
             return Err(self.wrong(&format!(": extra text: {}", quoted(self.rest))));
         }
         let date_time = civil::DateTime::new(year, month, day, hour, minute, second, nanos);
-        date_time.map(|date_time| (date_time, offset)).map_err(|_| self.wrong(": day out of range"))
+        let date_time = date_time.map_err(|_| self.wrong(": day out of range"))?;
+        Ok(date_time.duration_since(EPOCH) - SignedDuration::from_secs(offset))
     }
 
     fn wrong(&self, why: &str) -> String {
@@ -250,6 +270,18 @@ mod tests {
         assert_eq!(micros("2024-01-02T03:04:05.123456+01:00").as_deref(), Some("2024-01-02T02:04:05.123456Z"));
     }
 
+    #[test]
+    fn times_reach_from_the_first_to_the_last_second_that_has_a_text() {
+        let seconds = |text| canonical(text, Precision::Seconds);
+        assert_eq!(seconds("9999-12-31T22:59:59-01:00").as_deref(), Some("9999-12-31T23:59:59Z"));
+        assert_eq!(seconds("0000-01-01T01:00:00+01:00").as_deref(), Some("0000-01-01T00:00:00Z"));
+        assert_eq!(moment("9999-12-31T23:59:59Z"), Some(SignedDuration::from_secs(253_402_300_799)));
+        assert_eq!(moment("0000-01-01T00:00:00Z"), Some(SignedDuration::from_secs(-62_167_219_200)));
+        for outside in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
+            assert_eq!(said(outside), format!("parsing time {outside:?}: year outside of range [0,9999] in UTC"));
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn every_text_is_a_time_or_a_fault(text in "[0-9TZ:.,+é -]{0,30}", micros: bool) {
@@ -257,6 +289,7 @@ mod tests {
             if fault(&text, precision).is_none() {
                 let stored = canonical(&text, precision).unwrap_or(text);
                 proptest::prop_assert!(is_canonical(&stored, precision), "{}", stored);
+                proptest::prop_assert_eq!(moment(&stored).and_then(|moment| told(moment, precision)), Some(stored));
             }
         }
     }

@@ -26,6 +26,33 @@ async fn an_object_in_protobuf_is_the_same_as_in_json() {
 }
 
 #[tokio::test]
+async fn no_odd_spelling_keeps_an_object_from_those_who_read_protobuf() {
+    let fixture = Fixture::new().await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let odd = json!({
+        "metadata": {"name": "odd", "managedFields": [{
+            "manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "9999-12-31T23:59:59Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:nothing": {}},
+        }]},
+        "type": "kubernetes.io/dockerconfigjson", "immutable": true,
+        "data": {".dockerconfigjson": "e30=\n", "bits": "QR=="},
+    });
+    let stored = fixture.post(secrets, &odd).await.expect(201);
+    assert_eq!(stored["data"], json!({".dockerconfigjson": "e30=", "bits": "QQ=="}));
+    for url in [secrets.to_owned(), format!("{secrets}/odd")] {
+        let accept = [("accept", "application/vnd.kubernetes.protobuf")];
+        let answer = fixture.send(Method::GET, &url, &accept, "").await;
+        assert_eq!(answer.code.as_u16(), 200, "{}", answer.text());
+        let read = api::protobuf::decode(&answer.body).unwrap().value;
+        let read = read.pointer("/items/0").unwrap_or(&read);
+        assert_eq!(read["data"], stored["data"]);
+        assert_eq!(read["metadata"]["managedFields"][0]["time"], "9999-12-31T23:59:59Z");
+    }
+    // The same bytes in another spelling are no change.
+    fixture.put(&format!("{secrets}/odd"), &odd).await.expect(200);
+}
+
+#[tokio::test]
 async fn what_is_no_protobuf_is_refused() {
     let fixture = Fixture::new().await;
     let (code, status) = send(&fixture, Method::POST, CONFIG_MAPS, b"{}").await;
