@@ -21,6 +21,12 @@ pub const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// What is said of a field that may not change.
 pub const IMMUTABLE: &str = "field is immutable";
 
+/// The most bytes that the name of a manager may have.
+pub const LONGEST_MANAGER: usize = 128;
+
+/// The most bytes that the subresource in an entry of `managedFields` may have.
+const LONGEST_SUBRESOURCE: usize = 256;
+
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Finds what is wrong with the metadata of a new object.
@@ -138,6 +144,7 @@ fn validate_common(kind: &Kind, object: &Object, errors: &mut Errors) {
     validate_annotations(map("annotations"), &path.child("annotations"), errors);
     validate_owners(object, &path.child("ownerReferences"), errors);
     validate_finalizers(kind, object, &path.child("finalizers"), errors);
+    validate_managed_fields(object, errors);
 }
 
 fn validate_annotations(annotations: Option<&Map<String, Value>>, path: &Path, errors: &mut Errors) {
@@ -204,6 +211,49 @@ fn validate_finalizers(kind: &Kind, object: &Object, path: &Path, errors: &mut E
     for (index, name) in object.finalizers().enumerate().filter(|_| kind.is_built_in()) {
         validate_known(&path.index(index), name, errors);
     }
+}
+
+/// Every object has entries, and hardly one is wrong: a path is made only then.
+fn validate_managed_fields(object: &Object, errors: &mut Errors) {
+    let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
+    for (index, entry) in entries.into_iter().flatten().enumerate() {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let path = |name: &str| Path::new("metadata").child("managedFields").index(index).child(name);
+        let operation = text("operation");
+        if !matches!(operation, "Apply" | "Update") {
+            errors.invalid(&path("operation"), &Value::from(operation), "must be `Apply` or `Update`");
+        }
+        let fields_type = text("fieldsType");
+        if !matches!(fields_type, "" | "FieldsV1") {
+            errors.invalid(&path("fieldsType"), &Value::from(fields_type), "must be `FieldsV1`");
+        }
+        validate_manager(|| path("manager"), text("manager"), errors);
+        if text("subresource").len() > LONGEST_SUBRESOURCE {
+            errors.too_long(&path("subresource"), LONGEST_SUBRESOURCE);
+        }
+    }
+}
+
+/// Finds what is wrong with the name of a manager.
+pub fn validate_manager(path: impl Fn() -> Path, name: &str, errors: &mut Errors) {
+    if name.len() > LONGEST_MANAGER {
+        errors.too_long(&path(), LONGEST_MANAGER);
+    }
+    for (at, c) in name.char_indices().filter(|(_, c)| !is_print(*c)) {
+        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        errors.invalid(&path(), &Value::from(name), detail);
+    }
+}
+
+/// Whether a character can be printed, as Go sees it: of all white space only the space itself.
+pub fn is_print(c: char) -> bool {
+    if c.is_ascii() {
+        return c == ' ' || c.is_ascii_graphic();
+    }
+    // `escape_debug` spares what is printable. Marks it spares only behind something that they can stand on.
+    let mut text = String::from('a');
+    text.push(c);
+    !c.is_whitespace() && text.escape_debug().count() == 2
 }
 
 #[cfg(test)]
@@ -278,6 +328,26 @@ mod tests {
                 "metadata.ownerReferences: Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"p\",\"uid\":\"u\"}: /v1, Kind=Event is disallowed",
             ),
             (
+                with("managedFields", json!([{"operation": "Update"}, {"operation": "Patch"}])),
+                "metadata.managedFields[1].operation: Invalid value: \"Patch\": must be `Apply` or `Update`",
+            ),
+            (
+                with("managedFields", json!([{"operation": "Apply", "fieldsType": "FieldsV2"}])),
+                "metadata.managedFields[0].fieldsType: Invalid value: \"FieldsV2\": must be `FieldsV1`",
+            ),
+            (
+                with("managedFields", json!([{"operation": "Apply", "manager": "x".repeat(129)}])),
+                "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes",
+            ),
+            (
+                with("managedFields", json!([{"operation": "Apply", "manager": "a\u{301}\u{7}"}])),
+                "metadata.managedFields[0].manager: Invalid value: \"a\u{301}\\u0007\": invalid character U+0007 (at position 3)",
+            ),
+            (
+                with("managedFields", json!([{"operation": "Apply", "subresource": "x".repeat(257)}])),
+                "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
+            ),
+            (
                 with("generation", json!(-1)),
                 "metadata.generation: Invalid value: -1: must be greater than or equal to 0",
             ),
@@ -294,6 +364,12 @@ mod tests {
             "",
             "only built-in kinds are strict"
         );
+    }
+
+    #[test]
+    fn letters_marks_numbers_and_signs_can_be_printed() {
+        assert!(" ~aä1½\u{301}\u{903}\u{20dd}\u{ff0c}€😀'\"\\".chars().all(is_print));
+        assert!(!"\t\u{7f}\u{a0}\u{ad}\u{200b}\u{2028}\u{3000}\u{e000}\u{feff}\u{fffff}".chars().any(is_print));
     }
 
     #[test]

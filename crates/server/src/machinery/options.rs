@@ -1,5 +1,6 @@
 //! What the query of a write says about it: whether it is only tried, how strictly its body is read, and who it is by.
 
+use api::meta::{self, LONGEST_MANAGER, is_print};
 use api::{Errors, Path};
 use http::{HeaderMap, header};
 use serde_json::json;
@@ -7,9 +8,6 @@ use serde_json::json;
 use super::decode::Strictness;
 use super::failure::Failure;
 use super::query::Query;
-
-/// The most bytes that the name of a manager may have.
-const LONGEST_MANAGER: usize = 128;
 
 /// How something is to be written.
 #[derive(Clone, Debug)]
@@ -47,21 +45,14 @@ impl WriteOptions {
     pub(crate) fn read(sort: Sort, query: &Query, headers: &HeaderMap) -> Result<Self, Failure> {
         let mut errors = Errors::new();
         let named = query.get("fieldManager");
-        let field = Path::new("fieldManager");
         let force = query.optional_flag("force");
         if sort == Sort::Apply && named.is_empty() {
-            errors.required(&field, "is required for apply patch");
+            errors.required(&Path::new("fieldManager"), "is required for apply patch");
         }
         if sort == Sort::Patch && force.is_some() {
             errors.forbidden(&Path::new("force"), "may not be specified for non-apply patch");
         }
-        if named.len() > LONGEST_MANAGER {
-            errors.too_long(&field, LONGEST_MANAGER);
-        }
-        for (at, c) in named.char_indices().filter(|(_, c)| !is_print(*c)) {
-            let code = u32::from(c);
-            errors.invalid(&field, &json!(named), format!("invalid character U+{code:04X} (at position {at})"));
-        }
+        meta::validate_manager(|| Path::new("fieldManager"), named, &mut errors);
         let dry_run = is_dry_run(query.all("dryRun"), &mut errors);
         let strictness = Strictness::read(query, &mut errors);
         if !errors.is_empty() {
@@ -93,12 +84,6 @@ fn client(headers: &HeaderMap) -> String {
         name.push(c);
     }
     name
-}
-
-/// Whether a character can be printed, as Go sees it: of all white space only the space itself.
-fn is_print(c: char) -> bool {
-    // `escape_debug` spares what is printable, but for quotes and the backslash.
-    c == ' ' || matches!(c, '\'' | '"' | '\\') || (!c.is_whitespace() && c.escape_debug().count() == 1)
 }
 
 #[cfg(test)]
