@@ -4,6 +4,8 @@
 //! is needed is an argument.
 
 pub mod apply;
+#[cfg(test)]
+mod at_work;
 mod encoded;
 pub mod field;
 pub mod kind;

@@ -1,9 +1,10 @@
 //! `Managers`: who owns which fields, as `metadata.managedFields` says it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::compare::Change;
-use super::conflict::Conflict;
 use super::golang;
 use super::set::Set;
 
@@ -29,13 +30,12 @@ pub(super) const OWNERLESS: &[&[&str]] = &[
     &["metadata", "resourceVersion"],
 ];
 
-/// The entries of `managedFields`, each manager at most once.
+/// The entries of `managedFields`. A request may bring as many as fit into its body, so they are found by their manager.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Managers(Vec<Entry>);
+pub(super) struct Managers(BTreeMap<Manager, Entry>);
 
 #[derive(Clone, Debug)]
 struct Entry {
-    manager: Manager,
     /// The version in which the fields are named.
     api_version: String,
     time: Option<String>,
@@ -43,7 +43,7 @@ struct Entry {
 }
 
 /// What makes two entries the same manager's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub(super) name: String,
     pub(super) operation: Operation,
@@ -51,7 +51,7 @@ pub(super) struct Manager {
 }
 
 /// How a manager got its fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
     /// Any other write, in this version: each has an entry of its own.
@@ -130,24 +130,24 @@ impl Managers {
                 Manager { name: text("manager")?.to_owned(), operation, subresource: text("subresource")?.to_owned() };
             let set = entry.get("fieldsV1").map_or_else(|| Ok(Set::default()), Set::parse)?;
             let time = Some(text("time")?).filter(|time| !time.is_empty()).map(str::to_owned);
-            managers.0.retain(|entry| entry.manager != manager);
-            managers.0.push(Entry { manager, api_version: api_version.to_owned(), time, set });
+            managers.0.insert(manager, Entry { api_version: api_version.to_owned(), time, set });
         }
         Ok(managers)
     }
 
     /// The list for `managedFields`, in its order.
-    pub(super) fn into_value(mut self) -> Value {
-        let rank = |entry: &Entry| u8::from(entry.manager.operation != Operation::Apply);
-        self.0.sort_by(|one, other| {
+    pub(super) fn into_value(self) -> Value {
+        let rank = |manager: &Manager| u8::from(manager.operation != Operation::Apply);
+        let mut entries: Vec<_> = self.0.into_iter().collect();
+        entries.sort_by(|(one, entry), (other, other_entry)| {
             rank(one)
                 .cmp(&rank(other))
-                .then_with(|| one.moment().cmp(other.moment()))
-                .then_with(|| one.manager.name.cmp(&other.manager.name))
-                .then_with(|| one.api_version.cmp(&other.api_version))
-                .then_with(|| one.manager.subresource.cmp(&other.manager.subresource))
+                .then_with(|| entry.moment().cmp(other_entry.moment()))
+                .then_with(|| one.name.cmp(&other.name))
+                .then_with(|| entry.api_version.cmp(&other_entry.api_version))
+                .then_with(|| one.subresource.cmp(&other.subresource))
         });
-        self.0.into_iter().map(Entry::into_value).collect()
+        entries.into_iter().map(|(manager, entry)| entry.into_value(manager)).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -156,17 +156,17 @@ impl Managers {
 
     /// What a manager has.
     pub(super) fn of(&self, manager: &Manager) -> Option<&Set> {
-        self.0.iter().find(|entry| entry.manager == *manager).map(|entry| &entry.set)
+        self.0.get(manager).map(|entry| &entry.set)
     }
 
     /// What all managers have together.
     pub(super) fn all(&self) -> Set {
-        self.0.iter().fold(Set::default(), |all, entry| all.union(&entry.set))
+        Set::union_of(self.0.values().map(|entry| entry.set.clone()).collect())
     }
 
     /// Brings every set to what it would be if it were written now.
     pub(super) fn each_set(&mut self, made: impl Fn(&Set) -> Set) {
-        for entry in &mut self.0 {
+        for entry in self.0.values_mut() {
             entry.set = made(&entry.set);
         }
     }
@@ -174,15 +174,15 @@ impl Managers {
     /// Sets what a manager has. The time of its entry is another matter.
     pub(super) fn set(&mut self, manager: &Manager, api_version: &str, set: Set) {
         let api_version = api_version.to_owned();
-        match self.0.iter_mut().find(|entry| entry.manager == *manager) {
+        match self.0.get_mut(manager) {
             Some(entry) => (entry.api_version, entry.set) = (api_version, set),
-            None => self.0.push(Entry { manager: manager.clone(), api_version, time: None, set }),
+            None => drop(self.0.insert(manager.clone(), Entry { api_version, time: None, set })),
         }
     }
 
     /// Sets when a manager last wrote something else than was there.
     pub(super) fn touch(&mut self, manager: &Manager, time: &str) {
-        if let Some(entry) = self.0.iter_mut().find(|entry| entry.manager == *manager) {
+        if let Some(entry) = self.0.get_mut(manager) {
             entry.time = Some(time.to_owned());
         }
     }
@@ -193,9 +193,10 @@ impl Managers {
         let mut conflicts: Vec<_> = self
             .0
             .iter()
-            .filter(|entry| entry.manager != *writer)
-            .map(|entry| (entry.manager.id(), entry.manager.shown(), entry.set.intersection(&taken)))
-            .filter(|(_, _, set)| !set.is_empty())
+            .filter(|(manager, _)| *manager != writer)
+            .map(|(manager, entry)| (manager, entry.set.intersection(&taken)))
+            .filter(|(_, set)| !set.is_empty())
+            .map(|(manager, set)| (manager.id(), manager.shown(), set))
             .collect();
         conflicts.sort_by(|(one, ..), (other, ..)| one.cmp(other));
         conflicts.into_iter().map(|(_, shown, set)| (shown, set)).collect()
@@ -204,59 +205,71 @@ impl Managers {
     /// Takes from all but the writer what a change took from them. Who has nothing then is gone.
     pub(super) fn take(&mut self, change: &Change, writer: Option<&Manager>) {
         let taken = change.modified.union(&change.added).union(&change.removed);
-        for entry in self.0.iter_mut().filter(|entry| Some(&entry.manager) != writer) {
-            entry.set = entry.set.difference(&taken);
-        }
-        self.0.retain(|entry| !entry.set.is_empty());
+        self.0.retain(|manager, entry| {
+            if Some(manager) != writer {
+                entry.set = entry.set.difference(&taken);
+            }
+            !entry.set.is_empty()
+        });
     }
 
     /// Takes what never has an owner from a manager.
     pub(super) fn strip(&mut self, manager: &Manager) {
-        if let Some(at) = self.0.iter().position(|entry| entry.manager == *manager) {
-            let set = ownable(&self.0[at].set);
-            if set.is_empty() {
-                self.0.remove(at);
-            } else {
-                self.0[at].set = set;
+        if let Some(entry) = self.0.get_mut(manager) {
+            entry.set = ownable(&entry.set);
+            if entry.set.is_empty() {
+                self.0.remove(manager);
             }
         }
     }
 
     /// Merges the oldest managers by update until there are not too many.
     pub(super) fn cap(&mut self) {
-        let updaters = self.0.iter().filter(|entry| entry.manager.operation != Operation::Apply);
-        let mut updaters: Vec<_> =
-            updaters.map(|entry| (entry.moment().to_owned(), entry.manager.id(), entry.manager.clone())).collect();
-        let mut left = updaters.len();
+        let is_updater = |manager: &&Manager| manager.operation != Operation::Apply;
+        let mut left = self.0.keys().filter(is_updater).count();
         if left <= MOST_UPDATERS {
             return;
         }
+        let updaters = self.0.iter().filter(|(manager, _)| is_updater(manager));
+        let mut updaters: Vec<_> =
+            updaters.map(|(manager, entry)| (entry.moment().to_owned(), manager.id(), manager.clone())).collect();
         updaters.sort_by(|(time, id, _), (other_time, other_id, _)| (time, id).cmp(&(other_time, other_id)));
-        let mut firsts: Vec<(String, Manager)> = Vec::new();
+        let mut firsts: BTreeMap<String, Manager> = BTreeMap::new();
+        // What those who stand for others get from them: added at the end, all at once.
+        let mut inherited: BTreeMap<Manager, Vec<Set>> = BTreeMap::new();
         for (_, _, manager) in updaters {
             if left <= MOST_UPDATERS {
-                return;
+                break;
             }
-            let Some(entry) = self.0.iter().find(|entry| entry.manager == manager).cloned() else { continue };
-            let version = entry.api_version.clone();
-            let Some((_, first)) = firsts.iter().find(|(seen, _)| *seen == version) else {
-                firsts.push((version, manager));
+            let Some(version) = self.0.get(&manager).map(|entry| entry.api_version.clone()) else { continue };
+            let Some(first) = firsts.get(&version) else {
+                firsts.insert(version, manager);
                 continue;
             };
             let operation = Operation::Update(version.clone());
             let bucket = Manager { name: ANCIENT.to_owned(), operation, subresource: String::new() };
-            if self.of(&bucket).is_none()
-                && let Some(first) = self.0.iter_mut().find(|entry| entry.manager == *first)
+            if !self.0.contains_key(&bucket)
+                && let Some(first) = self.0.remove(first)
             {
-                first.manager = bucket.clone();
+                self.0.insert(bucket.clone(), first);
             }
-            let merged = self.of(&bucket).map_or_else(|| entry.set.clone(), |set| entry.set.union(set));
-            self.set(&bucket, &version, merged);
-            if let Some(bucket) = self.0.iter_mut().find(|entry| entry.manager == bucket) {
-                bucket.time = entry.time;
+            let Some(gone) = self.0.remove(&manager) else { continue };
+            if manager == bucket {
+                // Upstream merges it with itself and then takes it away, too.
+                inherited.remove(&bucket);
+            } else if let Some(entry) = self.0.get_mut(&bucket) {
+                (entry.api_version, entry.time) = (gone.api_version, gone.time);
+                inherited.entry(bucket).or_default().push(gone.set);
+            } else {
+                self.0.insert(bucket, gone);
             }
-            self.0.retain(|entry| entry.manager != manager);
             left -= 1;
+        }
+        for (manager, mut sets) in inherited {
+            if let Some(entry) = self.0.get_mut(&manager) {
+                sets.push(std::mem::take(&mut entry.set));
+                entry.set = Set::union_of(sets);
+            }
         }
     }
 }
@@ -267,9 +280,9 @@ impl Entry {
         self.time.as_deref().unwrap_or("1970-01-01T00:00:00Z")
     }
 
-    fn into_value(self) -> Value {
+    fn into_value(self, manager: Manager) -> Value {
         let Value::Object(fields) = self.set.to_fields() else { return Value::Null };
-        entry(self.manager, self.api_version, self.time, fields)
+        entry(manager, self.api_version, self.time, fields)
     }
 }
 
@@ -304,12 +317,4 @@ pub(super) fn ownable(set: &Set) -> Set {
 pub(super) fn is_reset(entries: Option<&Value>) -> bool {
     let empty = |entry: &Value| entry.as_object().is_some_and(Map::is_empty);
     matches!(entries, Some(Value::Array(entries)) if entries.is_empty() || (entries.len() == 1 && empty(&entries[0])))
-}
-
-/// Conflicts field by field, for a message.
-pub(super) fn told(conflicts: Vec<(String, Set)>) -> Vec<Conflict> {
-    let told = |(manager, set): (String, Set)| {
-        set.paths().into_iter().map(move |field| Conflict { manager: manager.clone(), field }).collect::<Vec<_>>()
-    };
-    conflicts.into_iter().flat_map(told).collect()
 }

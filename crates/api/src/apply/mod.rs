@@ -35,7 +35,7 @@ use serde_json::{Map, Value, json};
 use self::compare::{Change, compare};
 pub use self::conflict::{Conflict, Conflicts};
 pub use self::element::Element;
-use self::managers::{Manager, Managers, Operation, is_reset, ownable, told};
+use self::managers::{Manager, Managers, Operation, is_reset, ownable};
 use self::owned::{fields, reconciled};
 pub use self::set::Set;
 use self::shape::Shape;
@@ -104,7 +104,7 @@ pub fn apply(write: &Write<'_>, live: Option<&Object>, config: &Object, force: b
             .collect();
         if left.is_empty() { target.apply(&before, &config_value, managers, true) } else { Err(left) }
     });
-    let (after, managers) = applied.map_err(|conflicts| ApplyError::Conflict(Conflicts(told(conflicts))))?;
+    let (after, managers) = applied.map_err(|conflicts| ApplyError::Conflict(Conflicts::new(conflicts)))?;
     let mut object = Object::from_value(after.unwrap_or(before)).unwrap_or_default();
     if write.manager == last_applied::MANAGER {
         last_applied::keep(&mut object, config);

@@ -19,6 +19,19 @@ pub(super) struct Node {
     pub(super) below: Set,
 }
 
+/// Room for paths: a set can have very many, and one long name can be part of each of them.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) paths: usize,
+    pub(super) bytes: usize,
+}
+
+impl Room {
+    fn is_full(&self) -> bool {
+        self.paths == 0 || self.bytes == 0
+    }
+}
+
 /// A node of one of two sets, or of both.
 enum Side<'a> {
     Left(&'a Node),
@@ -60,41 +73,51 @@ impl Set {
         Self(nodes.collect())
     }
 
+    /// The fields that are in any of them. Two and two, so that no field is copied for every set after its own.
+    pub(super) fn union_of(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let pairs = sets.chunks(2).map(|pair| match pair {
+                [one, other] => one.union(other),
+                [one] => one.clone(),
+                _ => Self::default(),
+            });
+            sets = pairs.collect();
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// The fields that are in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        Self::kept(self.beside(other).filter_map(|side| match side {
-            Side::Left(_) | Side::Right(_) => None,
-            Side::Both(one, other) => Some(Node {
+        Self::kept(self.with(other).filter_map(|(one, other)| {
+            other.map(|other| Node {
                 element: one.element.clone(),
                 member: one.member && other.member,
                 below: one.below.intersection(&other.below),
-            }),
+            })
         }))
     }
 
     /// The fields that are in this one only.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        Self::kept(self.beside(other).filter_map(|side| match side {
-            Side::Left(node) => Some(node.clone()),
-            Side::Right(_) => None,
-            Side::Both(one, other) => Some(Node {
+        Self::kept(self.with(other).map(|(one, other)| match other {
+            None => one.clone(),
+            Some(other) => Node {
                 element: one.element.clone(),
                 member: one.member && !other.member,
                 below: one.below.difference(&other.below),
-            }),
+            },
         }))
     }
 
     /// The fields that are in this one only, and not below one that is in the other.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
-        Self::kept(self.beside(other).filter_map(|side| match side {
-            Side::Left(node) => Some(node.clone()),
-            Side::Right(_) => None,
-            Side::Both(_, other) if other.member => None,
-            Side::Both(one, other) => Some(Node {
+        Self::kept(self.with(other).filter_map(|(one, other)| match other {
+            None => Some(one.clone()),
+            Some(other) if other.member => None,
+            Some(other) => Some(Node {
                 element: one.element.clone(),
                 member: one.member,
                 below: one.below.recursive_difference(&other.below),
@@ -102,22 +125,43 @@ impl Set {
         }))
     }
 
+    /// How many fields are in it.
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|node| usize::from(node.member) + node.below.count()).sum()
+    }
+
     /// The paths of its fields as messages have them, each level before what is below it.
     pub fn paths(&self) -> Vec<String> {
+        self.first_paths(&mut Room { paths: usize::MAX, bytes: usize::MAX })
+    }
+
+    /// The first of these paths, as long as there is room for them.
+    pub(super) fn first_paths(&self, room: &mut Room) -> Vec<String> {
         let mut paths = Vec::new();
-        self.add_paths("", &mut paths);
+        self.add_paths("", room, &mut paths);
         paths
     }
 
-    fn add_paths(&self, before: &str, paths: &mut Vec<String>) {
+    fn add_paths(&self, before: &str, room: &mut Room, paths: &mut Vec<String>) {
         let path = |node: &Node| {
             let mut path = before.to_owned();
             node.element.show(&mut path);
             path
         };
-        paths.extend(self.0.iter().filter(|node| node.member).map(path));
+        for node in self.0.iter().filter(|node| node.member) {
+            if room.is_full() {
+                return;
+            }
+            let path = path(node);
+            room.paths -= 1;
+            room.bytes = room.bytes.saturating_sub(path.len());
+            paths.push(path);
+        }
         for node in self.0.iter().filter(|node| !node.below.is_empty()) {
-            node.below.add_paths(&path(node), paths);
+            if room.is_full() {
+                return;
+            }
+            node.below.add_paths(&path(node), room, paths);
         }
     }
 
@@ -134,22 +178,31 @@ impl Set {
             Value::Null => &empty,
             other => return Err(format!("{other} has no fields")),
         };
-        let mut set = Self::default();
+        let mut nodes: Vec<Node> = Vec::new();
         let mut member = false;
         for (name, fields) in fields {
             if name == "." {
                 member = true;
             } else if let Some(element) = Element::parse(name)? {
                 let (member, below) = Self::parse_node(fields)?;
-                let node = set.node(element);
-                node.member |= member;
-                // Two spellings of one element: the later one counts.
-                if !below.is_empty() {
-                    node.below = below;
-                }
+                nodes.push(Node { element, member, below });
             }
         }
-        Ok((member || set.is_empty(), set))
+        // The names are in the order of their texts, the elements in that of their values. In order all at once, because
+        // to put each where it belongs moves all that is behind it.
+        nodes.sort_by(|one, other| one.element.cmp(&other.element));
+        nodes.dedup_by(|later, first| {
+            let same = later.element == first.element;
+            if same {
+                first.member |= later.member;
+                // Two spellings of one element: the later one counts.
+                if !later.below.is_empty() {
+                    std::mem::swap(&mut first.below, &mut later.below);
+                }
+            }
+            same
+        });
+        Ok((member || nodes.is_empty(), Self(nodes)))
     }
 
     /// The set as `fieldsV1`.
@@ -175,7 +228,8 @@ impl Set {
         Self(self.0.iter().map(made).collect())
     }
 
-    /// Adds what is at an element and below it, unless that is nothing. Elements usually come in order.
+    /// Adds what is at an element and below it, unless that is nothing. Elements come in order, but for
+    /// a few fields of a structure.
     pub(super) fn add(&mut self, element: Element, member: bool, below: Self) {
         if !member && below.is_empty() {
             return;
@@ -204,6 +258,22 @@ impl Set {
     /// The nodes that have something.
     fn kept(nodes: impl Iterator<Item = Node>) -> Self {
         Self(nodes.filter(|node| node.member || !node.below.is_empty()).collect())
+    }
+
+    /// Each node of this one, with the other's node of the same element. Leaps over what only the other has: it may be
+    /// much larger, and be asked for each of many sets.
+    fn with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
+        let mut rest = other.0.as_slice();
+        self.0.iter().map(move |node| {
+            let before = |other: &Node| other.element < node.element;
+            let mut leap = 1;
+            while rest.get(leap - 1).is_some_and(before) {
+                leap *= 2;
+            }
+            let skipped = leap / 2 + rest[leap / 2..rest.len().min(leap)].partition_point(before);
+            rest = &rest[skipped..];
+            (node, rest.first().filter(|other| other.element == node.element))
+        })
     }
 
     /// The nodes of both, side by side.

@@ -80,10 +80,8 @@ pub fn all() -> impl Iterator<Item = &'static Kind> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-    use std::time::{Duration, Instant};
-
     use super::*;
+    use crate::at_work::at_work;
     use crate::object::Object;
     use serde_json::{Value, json};
     use std::collections::HashSet;
@@ -279,13 +277,5 @@ mod tests {
             let took = at_work().saturating_sub(begun);
             assert!(took.as_secs() < 8, "{} took {took:?}", kind.kind);
         }
-    }
-
-    /// How long this thread has been at work since some moment. Where the system tells it, what others do meanwhile does not count.
-    fn at_work() -> Duration {
-        static SOME_MOMENT: LazyLock<Instant> = LazyLock::new(Instant::now);
-        let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-        let nanos = told.and_then(|told| told.split(' ').next()?.parse().ok());
-        nanos.map_or_else(|| SOME_MOMENT.elapsed(), Duration::from_nanos)
     }
 }

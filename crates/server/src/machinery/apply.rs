@@ -133,7 +133,7 @@ fn refusal(error: ApplyError) -> Failure {
         ApplyError::Bad(_) => Failure::bad_request(message),
         ApplyError::Unfit(_) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
         ApplyError::Conflict(conflicts) => {
-            conflicts.0.iter().fold(Failure::new(StatusCode::CONFLICT, "Conflict", message), |failure, conflict| {
+            conflicts.iter().fold(Failure::new(StatusCode::CONFLICT, "Conflict", message), |failure, conflict| {
                 failure.because(Conflict::CAUSE, conflict.message(), &conflict.field)
             })
         }

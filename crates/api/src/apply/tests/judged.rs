@@ -216,7 +216,7 @@ fn refusal(error: &ApplyError) -> (u16, String, Vec<String>) {
     };
     let mut causes = match error {
         ApplyError::Conflict(conflicts) => {
-            conflicts.0.iter().map(|conflict| format!("{} {}", conflict.message(), conflict.field)).collect()
+            conflicts.iter().map(|conflict| format!("{} {}", conflict.message(), conflict.field)).collect()
         }
         _ => Vec::new(),
     };

@@ -4,6 +4,7 @@ mod generate;
 #[cfg(feature = "apply-judge")]
 mod judged;
 mod properties;
+mod size;
 
 use serde_json::{Value, json};
 
@@ -160,8 +161,8 @@ fn conflicts_with_several_managers_are_told_by_manager_with_version_and_subresou
          conflicts with \"kubelet\" with subresource \"status\":\n- .status.phase"
     );
     let ApplyError::Conflict(conflicts) = error else { panic!("{error}") };
-    assert_eq!(conflicts.0[2].message(), r#"conflict with "kubelet" with subresource "status""#);
-    assert_eq!(conflicts.0[2].field, ".status.phase");
+    assert_eq!(conflicts.iter().nth(2).unwrap().message(), r#"conflict with "kubelet" with subresource "status""#);
+    assert_eq!(conflicts.iter().nth(2).unwrap().field, ".status.phase");
 }
 
 #[test]
