@@ -152,7 +152,7 @@ fn entry(item: &Item, reader: &mut Reader<'_>, room: &mut Room) -> Result<(Strin
         }
     }
     reader.go_to(end);
-    room.take(key.len() + AROUND_NAMED + PLAIN)?;
+    room.take(escaped(&key) + AROUND_NAMED + PLAIN)?;
     let absent = || if *item == Item::Bytes { Value::from("") } else { item.zero() };
     // A list with nothing in it is nil in a map, and only there.
     let value = value.filter(|value| *item != Item::Texts || value.as_array().is_some_and(|texts| !texts.is_empty()));
@@ -176,7 +176,17 @@ fn item_value(item: &Item, reader: &mut Reader<'_>, before: Option<Value>, room:
         object(plan::message(*index), bytes, &mut fields, room)?;
         return Ok(Value::Object(fields));
     }
-    room.take(bytes.len())?;
+    if *item == Item::String {
+        let text = text(bytes);
+        room.take(escaped(&text))?;
+        return Ok(Value::from(text));
+    }
+    room.take(match item {
+        Item::Bytes => bytes.len().div_ceil(3) * 4,
+        // Text with a few bytes around it, which count as if they were text.
+        Item::Quantity | Item::IntOrString | Item::Texts => escaped(&text(bytes)),
+        _ => bytes.len(),
+    })?;
     Ok(match item {
         Item::Bytes => Value::from(STANDARD.encode(bytes)),
         Item::Time => leaf::read_time(bytes, Precision::Seconds)?,
@@ -185,8 +195,18 @@ fn item_value(item: &Item, reader: &mut Reader<'_>, before: Option<Value>, room:
         Item::IntOrString => leaf::read_int_or_string(bytes, before)?,
         Item::Json => leaf::read_json(bytes, before)?,
         Item::Texts => leaf::read_texts(bytes, before)?,
-        _ => Value::from(text(bytes)),
+        _ => Value::Null,
     })
+}
+
+/// How many bytes a text has between its quotes in JSON: up to six times its own.
+fn escaped(text: &str) -> usize {
+    let size = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(size).sum()
 }
 
 /// Text as it is in JSON: Go writes a mark for each byte that is none.

@@ -264,6 +264,37 @@ fn no_object_gets_larger_than_the_limit() {
 }
 
 #[test]
+fn what_json_escapes_counts_as_it_is_written() {
+    let long = |byte: u8, length: usize| {
+        let bytes = vec![byte; length];
+        let mut kind = Vec::new();
+        super::bytes_field(&mut kind, 3, &bytes);
+        let mut entry = Vec::new();
+        super::bytes_field(&mut entry, 1, &bytes);
+        let mut label = Vec::new();
+        super::bytes_field(&mut label, 11, &entry);
+        let mut metadata = Vec::new();
+        super::bytes_field(&mut metadata, 1, &label);
+        [kind, metadata].map(|raw| read("v1", "Secret", &raw))
+    };
+    for (byte, one) in [(b'a', 1), (b'"', 2), (b'\n', 2), (0x01, 6), (0x1f, 6), (0xff, 3)] {
+        let length = serde_json::to_string(&super::decode::text(&[byte])).unwrap().len() - 2;
+        assert_eq!(length, one, "{byte:#x}");
+        for read in long(byte, MOST_JSON / one - 1_000) {
+            assert!(read.is_ok_and(|read| read.to_string().len() < MOST_JSON), "{byte:#x}");
+        }
+        for read in long(byte, MOST_JSON / one + 1) {
+            assert_eq!(read, Err(Error::TooLarge), "{byte:#x}");
+        }
+    }
+    let mut data = b"\x0a\x01a".to_vec();
+    super::bytes_field(&mut data, 2, &vec![0; MOST_JSON / 4 * 3]);
+    let mut raw = Vec::new();
+    super::bytes_field(&mut raw, 2, &data);
+    assert_eq!(read("v1", "Secret", &raw), Err(Error::TooLarge), "base64 is longer than what it stands for");
+}
+
+#[test]
 fn a_field_that_comes_very_often_is_not_copied_each_time() {
     // A long text in a probe's port, and then many times the port with nothing in it; the same with a manager's fields.
     let mut port = Vec::new();
