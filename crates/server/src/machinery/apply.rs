@@ -50,9 +50,10 @@ pub(crate) async fn apply(
             (Strictness::Warn, Some(twice)) => twice.lines().skip(1).map(|line| line.trim().to_owned()).collect(),
             _ => Vec::new(),
         };
-        in_namespace(resource, &mut object, &target.namespace)?;
-        named_as_path(&object, target)?;
-        Ok((object, told))
+        match in_namespace(resource, &mut object, &target.namespace).and_then(|()| named_as_path(&object, target)) {
+            Ok(()) => Ok((object, told)),
+            Err(failure) => Err(failure.warned(told)),
+        }
     };
     let update =
         Update { around, resource, target, part, dry_run: options.dry_run, manager: None, uid_is_condition: false };
@@ -67,7 +68,7 @@ pub(crate) async fn apply(
             let uid = object.uid();
             let why =
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-            return Err(Failure::conflict(resource.kind, &target.name, why));
+            return Err(Failure::conflict(resource.kind, &target.name, why).warned(told));
         }
         // Of an object that comes to be the revision says nothing.
         object.metadata_mut().remove("resourceVersion");
@@ -76,7 +77,8 @@ pub(crate) async fn apply(
         match insert(around, resource, &target.namespace, new, options.dry_run, &mut warnings).await {
             // Somebody else has created it meanwhile: it can be applied to.
             Err(failure) if failure.reason == "AlreadyExists" => warnings.clear(),
-            done => return done.map(|done| (StatusCode::CREATED, done, warnings)),
+            Ok(done) => return Ok((StatusCode::CREATED, done, warnings)),
+            Err(failure) => return Err(failure.warned(warnings)),
         }
     }
     Err(Failure::modified(resource.kind, &target.name))

@@ -86,9 +86,10 @@ impl Failure {
         self
     }
 
-    /// The same failure with warnings: what is odd about a request is told also if it fails for another reason.
+    /// The same failure with more warnings, before those it has: what is odd about a request is told also if it fails for another reason.
     #[must_use]
-    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+    pub(crate) fn warned(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.append(&mut self.warnings);
         self.warnings = warnings;
         self
     }

@@ -49,23 +49,11 @@ pub(crate) async fn replace(
     body: &bytes::Bytes,
 ) -> Result<(StatusCode, Done, Vec<String>), Failure> {
     let WriteOptions { dry_run, strictness, manager, .. } = WriteOptions::read(Sort::Update, query, headers)?;
-    let decode::Decoded { mut object, mut warnings } = decode::object(resource, headers, body, strictness)?;
-    in_namespace(resource, &mut object, &target.namespace)?;
-    named_as_path(&object, target)?;
-    let manager = Some(manager.as_str());
-    let update = Update { around, resource, target, part, dry_run, manager, uid_is_condition: true };
-    let may_create = resource.kind.create_on_update && part.is_none();
-    match update.run(|_| Ok((object.clone(), Vec::new())), &mut warnings).await {
-        Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create => {
-            // One that names an object by its uid means that one, which is gone.
-            update.same_uid(&object, "")?;
-            // Of an object that comes to be the revision says nothing.
-            object.metadata_mut().remove("resourceVersion");
-            let new = New { object, manager };
-            let done = insert(around, resource, &target.namespace, new, dry_run, &mut warnings).await?;
-            Ok((StatusCode::CREATED, done, warnings))
-        }
-        done => done.map(|done| (StatusCode::OK, done, warnings)),
+    let decode::Decoded { object, mut warnings } = decode::object(resource, headers, body, strictness)?;
+    let update = Update { around, resource, target, part, dry_run, manager: Some(&manager), uid_is_condition: true };
+    match update.replace(object, &mut warnings).await {
+        Ok((status, done)) => Ok((status, done, warnings)),
+        Err(failure) => Err(failure.warned(warnings)),
     }
 }
 
@@ -97,8 +85,10 @@ pub(crate) async fn patch(
         }
         let told = decode::checked(definition, &mut new, patched.faults, strictness)
             .map_err(|why| invalid_patch(&quoted, why))?;
-        named_as_path(&new, target)?;
-        Ok((new, told))
+        match named_as_path(&new, target) {
+            Ok(()) => Ok((new, told)),
+            Err(failure) => Err(failure.warned(told)),
+        }
     };
     let done = update.run(make, &mut warnings).await?;
     Ok((StatusCode::OK, done, warnings))
@@ -149,6 +139,32 @@ enum Plan {
 }
 
 impl Update<'_> {
+    /// Puts an object in the place of the one that is there; or there, if none is and the kind allows it.
+    async fn replace(&self, mut object: Object, warnings: &mut Vec<String>) -> Result<(StatusCode, Done), Failure> {
+        let (resource, target) = (self.resource, self.target);
+        in_namespace(resource, &mut object, &target.namespace)?;
+        named_as_path(&object, target)?;
+        let may_create = resource.kind.create_on_update && self.part.is_none();
+        let decoded = warnings.len();
+        for _ in 0..MOST_TRIES {
+            match self.run(|_| Ok((object.clone(), Vec::new())), warnings).await {
+                Err(failure) if failure.code == StatusCode::NOT_FOUND && may_create => {}
+                done => return done.map(|done| (StatusCode::OK, done)),
+            }
+            // One that names an object by its uid means that one, which is gone.
+            self.same_uid(&object, "")?;
+            let mut new = New { object: object.clone(), manager: self.manager };
+            // Of an object that comes to be the revision says nothing.
+            new.object.metadata_mut().remove("resourceVersion");
+            match insert(self.around, resource, &target.namespace, new, self.dry_run, warnings).await {
+                // Somebody else has created it meanwhile: it can be replaced.
+                Err(failure) if failure.reason == "AlreadyExists" => warnings.truncate(decoded),
+                done => return done.map(|done| (StatusCode::CREATED, done)),
+            }
+        }
+        Err(Failure::modified(resource.kind, &target.name))
+    }
+
     /// Tries until the object has changed as `make` says, or cannot.
     pub(super) async fn run(
         &self,
@@ -193,7 +209,8 @@ impl Update<'_> {
                 return Ok(Done::Tried(write::as_stored(self.resource, &object, &revision)));
             }
             let deletes = matches!(write, Write::Delete { .. });
-            match write::commit(store, Compare::At(key.clone(), current.revision), write, None, along).await? {
+            let committed = write::commit(store, Compare::At(key.clone(), current.revision), write, None, along).await;
+            match committed.map_err(|failure| failure.warned(told.clone()))? {
                 Committed::Done(_) if deletes => {
                     warnings.extend(told);
                     return Ok(Done::Gone(write::as_stored(self.resource, &object, &revision)));
@@ -219,60 +236,69 @@ impl Update<'_> {
         entry: &Entry,
         make: &impl Fn(&Object) -> Result<(Object, Vec<String>), Failure>,
     ) -> Result<(Plan, Vec<String>), Failure> {
-        let (resource, kind) = (self.resource, self.resource.kind);
-        let old = show::read(resource, &entry.value)?;
+        let old = show::read(self.resource, &entry.value)?;
         let (asked, mut told) = make(&old)?;
-        self.same_object(&asked, &old)?;
-        let mut new = merged(self.part, kind.status_writes_metadata, asked, &old, kind.has(Subresource::Status));
+        match self.plan_for(asked, &old) {
+            Ok((plan, warnings)) => {
+                told.extend(warnings);
+                Ok((plan, told))
+            }
+            Err(failure) => Err(failure.warned(told)),
+        }
+    }
+
+    /// The same for what was made of the object, and what its kind warns of.
+    fn plan_for(&self, asked: Object, old: &Object) -> Result<(Plan, Vec<String>), Failure> {
+        let (resource, kind) = (self.resource, self.resource.kind);
+        self.same_object(&asked, old)?;
+        let mut new = merged(self.part, kind.status_writes_metadata, asked, old, kind.has(Subresource::Status));
         in_namespace(resource, &mut new, &self.target.namespace)?;
         (kind.default)(&mut new);
-        write::carry(&mut new, &old);
+        write::carry(&mut new, old);
         new.set(&["metadata", "resourceVersion"], json!(old.resource_version()));
         if let Some(manager) = self.manager {
-            write::account(kind, manager, self.part, Some(&old), &mut new)?;
+            write::account(kind, manager, self.part, Some(old), &mut new)?;
         }
         match self.part {
-            None => (kind.prepare_update)(&mut new, &old),
-            Some(Subresource::Status) => (kind.prepare_status)(&mut new, &old),
+            None => (kind.prepare_update)(&mut new, old),
+            Some(Subresource::Status) => (kind.prepare_status)(&mut new, old),
             Some(Subresource::Finalize) => {}
         }
         decode::canonical(kind, &mut new)?;
         let behaviour = registry::behaviour(kind);
         let mut along = match self.part {
-            None => behaviour.accompany(self.around, kind, Change::Update { old: &old, new: &new })?,
+            None => behaviour.accompany(self.around, kind, Change::Update { old, new: &new })?,
             Some(_) => Along::default(),
         };
         new = along.object.take().unwrap_or(new);
-        if kind.counts_generation && write::differ_in_substance(kind, &new, &old) {
+        if kind.counts_generation && write::differ_in_substance(kind, &new, old) {
             new.set(&["metadata", "generation"], json!(old.generation().saturating_add(1)));
         }
         let mut errors = Errors::new();
-        api::meta::validate_update(kind, &new, &old, &mut errors);
+        api::meta::validate_update(kind, &new, old, &mut errors);
         decode::validate(kind, &mut new, &mut errors)?;
         match self.part {
-            None | Some(Subresource::Finalize) => (kind.validate_update)(&new, &old, &mut errors),
-            Some(Subresource::Status) => (kind.validate_status)(&new, &old, &mut errors),
+            None | Some(Subresource::Finalize) => (kind.validate_update)(&new, old, &mut errors),
+            Some(Subresource::Status) => (kind.validate_status)(&new, old, &mut errors),
         }
         if !errors.is_empty() {
             return Err(Failure::invalid(kind, &self.target.name, &errors));
         }
         // What is said about the object was said to whoever wrote it.
-        if self.part.is_none() {
-            told.extend((kind.warnings)(&new, Some(&old)));
-        }
-        apply::keep_times(&old, &mut new);
+        let warnings = if self.part.is_none() { (kind.warnings)(&new, Some(old)) } else { Vec::new() };
+        apply::keep_times(old, &mut new);
         let plan = if old.is_terminating()
             && new.finalizers().next().is_none()
-            && is_only_held(self.around, resource, &new, &old)
+            && is_only_held(self.around, resource, &new, old)
         {
             // What the new state would have been given is not needed any more.
-            Plan::Delete(new, behaviour.accompany(self.around, kind, Change::Delete(&old))?)
-        } else if new == old {
+            Plan::Delete(new, behaviour.accompany(self.around, kind, Change::Delete(old))?)
+        } else if new == *old {
             Plan::Nothing
         } else {
             Plan::Put(new, along)
         };
-        Ok((plan, told))
+        Ok((plan, warnings))
     }
 
     /// Refuses a write that was meant for another object of that name.

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::fixture::{CONFIG_MAPS, Fixture, config_map};
+use crate::fixture::{Answer, CONFIG_MAPS, Fixture, config_map};
 
 #[tokio::test]
 async fn a_created_object_has_what_the_server_decides_and_reads_back_the_same() {
@@ -200,6 +200,56 @@ async fn a_put_that_means_an_object_by_its_uid_does_not_make_another() {
     let answer = fixture.put(&url, &made).await;
     assert!(answer.expect(409)["message"].as_str().unwrap().ends_with("UID in object meta: "), "{}", answer.text());
     fixture.put(&url, &lease).await.expect(201);
+}
+
+#[tokio::test]
+async fn of_puts_that_all_would_create_one_does_and_the_others_replace() {
+    let fixture = Fixture::new().await;
+    for round in 0..10 {
+        let url = format!("/api/v1/namespaces/default/endpoints/e{round}");
+        let name = format!("e{round}");
+        let endpoints = |n: usize| json!({"metadata": {"name": name, "labels": {"n": n.to_string()}}});
+        let bodies: Vec<_> = (0..8).map(endpoints).collect();
+        let answers = futures_util::future::join_all(bodies.iter().map(|body| fixture.put(&url, body))).await;
+        let mut codes: Vec<u16> = answers.iter().map(|answer| answer.code.as_u16()).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [200, 200, 200, 200, 200, 200, 200, 201], "{}", answers[7].text());
+    }
+}
+
+#[tokio::test]
+async fn what_is_odd_about_a_write_is_told_also_if_it_fails() {
+    let fixture = Fixture::new().await;
+    let made = fixture.config_map("a").await;
+    let url = format!("{CONFIG_MAPS}/a");
+    let told = |answer: Answer, code: u16| {
+        assert_eq!(answer.code.as_u16(), code, "{}", answer.text());
+        answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let unknown = ["299 - \"unknown field \\\"dta\\\"\""];
+    let mut old = made.clone();
+    old["dta"] = json!(1);
+    old["metadata"]["resourceVersion"] = json!("1");
+    assert_eq!(told(fixture.put(&url, &old).await, 409), unknown);
+    let mut other = old.clone();
+    other["metadata"]["name"] = json!("b");
+    assert_eq!(told(fixture.put(&url, &other).await, 400), unknown);
+    let patch = json!({"dta": 1, "metadata": {"labels": {"a b": "c"}}});
+    assert_eq!(told(fixture.patch(&url, "merge-patch", &patch).await, 422), unknown);
+    assert_eq!(
+        told(fixture.patch(&url, "merge-patch", &json!({"dta": 1, "metadata": {"name": "b"}})).await, 400),
+        unknown
+    );
+    let media = [("content-type", "application/apply-patch+yaml")];
+    let apply = async |name: &str| {
+        let config = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  labels: {{'a b': c}}\ndata:\n  a: x\n  a: z\n"
+        );
+        fixture.send(Method::PATCH, &format!("{CONFIG_MAPS}/{name}?fieldManager=me"), &media, &config).await
+    };
+    let twice = ["299 - \"line 8: key \\\"a\\\" already set in map\""];
+    assert_eq!(told(apply("a").await, 422), twice);
+    assert_eq!(told(apply("new").await, 422), twice);
 }
 
 #[tokio::test]
