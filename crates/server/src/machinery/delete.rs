@@ -273,7 +273,7 @@ fn plan(around: &Surroundings, resource: &Resource, entry: &Entry, options: &Del
                 if asked == 0 && !held {
                     remove(&object)
                 } else {
-                    mark(&mut object, asked);
+                    shorten(&mut object, left, asked);
                     Ok(Plan::Mark(object))
                 }
             }
@@ -306,6 +306,44 @@ pub(crate) fn encode_terminating(resource: &Resource, mut object: Object) -> Byt
 
 fn mark(object: &mut Object, grace: i64) {
     let end = Timestamp::now().saturating_add(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MAX);
+    set_end(object, end, grace);
+}
+
+/// Marks it for an earlier end: as if the period had been the shorter one from the beginning.
+fn shorten(object: &mut Object, left: i64, asked: i64) {
+    let now = Timestamp::now();
+    let end = object.text(&["metadata", "deletionTimestamp"]).parse().unwrap_or(now);
+    let (end, grace) = shortened(end, left, asked, now);
+    set_end(object, end, grace);
+}
+
+/// When a period ends that began with `left` seconds and has `asked` of them now, and how long it is. It does not end in the
+/// past; what is over by now has a second, so that whoever has to see to it sees to it.
+fn shortened(end: Timestamp, left: i64, asked: i64, now: Timestamp) -> (Timestamp, i64) {
+    let earlier = SignedDuration::from_secs(left.saturating_sub(asked));
+    match end.checked_sub(earlier) {
+        Ok(end) if end >= now => (end, asked),
+        _ => (now, asked.min(1)),
+    }
+}
+
+fn set_end(object: &mut Object, end: Timestamp, grace: i64) {
     object.set(&["metadata", "deletionTimestamp"], json!(write::at(end)));
     object.set(&["metadata", "deletionGracePeriodSeconds"], json!(grace));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shorter_period_counts_from_the_first_delete() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        // It was deleted at 1000 with a period of 600.
+        assert_eq!(shortened(at(1600), 600, 300, at(1100)), (at(1300), 300));
+        assert_eq!(shortened(at(1600), 600, 100, at(1100)), (at(1100), 100));
+        assert_eq!(shortened(at(1600), 600, 50, at(1100)), (at(1100), 1), "over by now");
+        assert_eq!(shortened(at(1600), 600, 0, at(1100)), (at(1100), 0));
+        assert_eq!(shortened(at(1600), i64::MAX, 5, at(1100)), (at(1100), 1));
+    }
 }

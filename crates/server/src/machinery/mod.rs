@@ -228,7 +228,7 @@ impl Machinery {
                 reply.headers.insert(header::CONTENT_TYPE, media);
                 Some(reply)
             }
-            ["openapi", "v2"] => Some(openapi::version_2()),
+            ["openapi", "v2"] => Some(openapi::version_2(headers)),
             ["openapi", "v3", rest @ ..] => openapi::answer(rest, query, headers),
             _ => None,
         }

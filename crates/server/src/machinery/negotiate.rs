@@ -134,6 +134,12 @@ pub(crate) fn takes_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || clauses(headers).iter().any(|clause| clause.encoding() == Some(Encoding::Json))
 }
 
+/// Whether the client takes one of these media types of `application`.
+pub(crate) fn takes(headers: &HeaderMap, media: &[&str]) -> bool {
+    let any = |clause: &Clause<'_>| matches!(clause.media, "*/*" | "application/*") || media.contains(&clause.media);
+    !headers.contains_key(ACCEPT) || clauses(headers).iter().any(any)
+}
+
 /// What there is of a resource besides JSON and YAML, and metadata alone.
 #[derive(Clone, Copy)]
 pub(crate) struct Given {

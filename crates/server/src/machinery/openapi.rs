@@ -109,10 +109,17 @@ fn set(reply: &mut Reply, name: header::HeaderName, value: &str) {
 
 /// `/openapi/v2`, for which kubectl asks where it finds no kind in version 3 (a `List`): a document without definitions, with
 /// which it leaves validation to the server. The bytes are a protobuf `Document`: its version, a title, no paths.
-pub(crate) fn version_2() -> Reply {
+pub(crate) fn version_2(headers: &HeaderMap) -> Reply {
     const DOCUMENT: &[u8] = b"\x0a\x032.0\x12\x0d\x0a\x08Cadastre\x12\x010\x42\x00";
-    let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    Reply::new(StatusCode::OK, media, Content::Whole(Bytes::from_static(DOCUMENT)))
+    const MEDIA: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    const MEDIA_TODAY: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let mut reply = if negotiate::takes(headers, &[MEDIA, MEDIA_TODAY]) {
+        Reply::new(StatusCode::OK, MEDIA, Content::Whole(Bytes::from_static(DOCUMENT)))
+    } else {
+        Reply::text(StatusCode::NOT_ACCEPTABLE, "")
+    };
+    reply.headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    reply
 }
 
 /// The index, or the document of `api/v1`, `apis/GROUP/VERSION` and the paths above them.
@@ -198,6 +205,26 @@ mod tests {
             let (answered, headers, length) = asked("", &[("accept", accept)]);
             assert_eq!((answered.as_u16(), length > 0), (status, status == 200), "{accept}");
             assert_eq!(headers["vary"], "Accept");
+        }
+    }
+
+    #[test]
+    fn version_2_is_protobuf_or_nothing() {
+        let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+        for (accept, status) in [
+            (None, 200),
+            (Some(protobuf), 200),
+            (Some("application/json, */*;q=0.1"), 200),
+            (Some("application/json"), 406),
+            (Some("application/yaml;q=0.5, text/html"), 406),
+        ] {
+            let headers = accept.map(|accept| (header::ACCEPT, accept.parse().unwrap()));
+            let reply = version_2(&HeaderMap::from_iter(headers));
+            assert_eq!(
+                (reply.status.as_u16(), &reply.headers["vary"]),
+                (status, &HeaderValue::from_static("Accept")),
+                "{accept:?}"
+            );
         }
     }
 
