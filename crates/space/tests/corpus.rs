@@ -12,8 +12,8 @@ type Target = (&'static str, fn(&[u8]));
 const TARGETS: [Target; 4] =
     [("cidr", fuzz::cidr), ("blocks", fuzz::blocks), ("pool", fuzz::pool), ("prefix", fuzz::prefix)];
 
-/// The corpora that the tests of `api` replay.
-const OF_API: [&str; 1] = ["protobuf"];
+/// The corpora that the tests of `api` and `server` replay.
+const OF_OTHERS: [&str; 3] = ["protobuf", "apply", "patch"];
 
 #[test]
 fn every_committed_input_passes() {
@@ -29,7 +29,7 @@ fn every_committed_input_passes() {
 
 #[test]
 fn every_corpus_has_a_target() {
-    let known: Vec<&str> = TARGETS.iter().map(|(target, _)| *target).chain(OF_API).collect();
+    let known: Vec<&str> = TARGETS.iter().map(|(target, _)| *target).chain(OF_OTHERS).collect();
     for folder in files(&corpus()) {
         assert!(known.iter().any(|target| folder.ends_with(target)), "nothing replays {}", folder.display());
     }

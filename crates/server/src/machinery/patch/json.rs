@@ -7,8 +7,7 @@
 use api::schema::Told;
 use serde_json::Value;
 
-use super::{Fields, PatchError};
-use crate::machinery::document;
+use super::{Fields, PatchError, document};
 
 /// The most operations that one patch may have.
 pub(super) const MOST_OPERATIONS: usize = 10_000;

@@ -1,5 +1,6 @@
 //! What patches do: cases as data, and laws that hold for random objects and patches.
 
+mod any;
 mod merge;
 mod operations;
 mod strategic;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 use testkit::choices::{Choices, Seeded};
 
 use super::{PatchError, PatchKind, Patched, apply, generate};
+use crate::machinery::patch;
 
 const POD: &str = "io.k8s.api.core.v1.Pod";
 const SERVICE: &str = "io.k8s.api.core.v1.Service";
@@ -58,4 +60,16 @@ fn media_types_name_the_formats() {
         !PatchKind::accepted(false).any(|kind| kind == PatchKind::Strategic),
         "a custom resource has no merge keys"
     );
+}
+
+#[test]
+fn every_committed_input_of_the_fuzzer_passes() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/patch");
+    let inputs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|input| input.unwrap().path()).collect();
+    assert!(!inputs.is_empty(), "the corpus is empty");
+    for input in inputs {
+        // A failure shows what was written last.
+        eprintln!("replaying {}", input.display());
+        any::run(&std::fs::read(&input).unwrap());
+    }
 }
