@@ -2,8 +2,10 @@
 
 use super::custom::CUSTOM;
 use super::ip_address;
+use crate::field::{Errors, Path};
 use crate::kind::{Column, Kind, Naming, Scope, Stored};
-use crate::{names, printing};
+use crate::object::Object;
+use crate::{meta, names, printing};
 
 pub(super) static KIND: Kind = Kind {
     group: "ipam.cadastre.dev",
@@ -17,11 +19,21 @@ pub(super) static KIND: Kind = Kind {
     naming: Naming::Verbatim,
     name_faults: |name, _| names::canonical_port(name),
     validate: ip_address::validate,
-    validate_update: ip_address::validate_update,
+    validate_update,
     columns: &[Column::NAME, Column::text("ParentRef", "Whose port it is"), Column { ty: "date", ..Column::AGE }],
     row: |object| vec![object.name().into(), ip_address::parent(object).into(), printing::age(object)],
     ..CUSTOM
 };
+
+/// The same as of addresses, and that it stays with the very Service that it was given to.
+fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
+    ip_address::validate_update(new, old, errors);
+    let uid = |object: &Object| object.text(&["spec", "parentRef", "uid"]).to_owned();
+    if uid(new) != uid(old) {
+        let path = Path::new("spec").child("parentRef").child("uid");
+        errors.invalid(&path, &uid(new).into(), meta::IMMUTABLE);
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -40,6 +52,12 @@ mod tests {
         let other = json!({"resource": "services", "name": "c", "namespace": "b", "uid": "u"});
         assert_eq!(update_faults(&KIND, with(&parent), with(&parent)), [""; 0]);
         assert_eq!(update_faults(&KIND, with(&other), with(&parent)).len(), 1);
+        let mut another = parent.clone();
+        another["uid"] = json!("v");
+        assert_eq!(
+            update_faults(&KIND, with(&another), with(&parent)),
+            ["spec.parentRef.uid: Invalid value: \"v\": field is immutable"]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Grants: addresses and ports that were given, each an object of its own that is named after what was given.
 //!
 //! They are written in the transaction of the Service that gets them, and go in the one that takes it away. As long as the
-//! Service has them, nobody can delete them.
+//! Service has them, nobody can delete them, nor change what says whose they are.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use api::{Kind, Object};
 use store::{Compare, Key, Store, Write};
 
-use super::{Behaviour, Surroundings, ip_addresses, node_ports, services};
+use super::{Along, Behaviour, Change, Surroundings, ip_addresses, node_ports, services};
 use crate::machinery::{Failure, Resource, catalog, encode_new, encode_terminating, read_object};
 
 /// Something that is given once.
@@ -113,37 +113,62 @@ impl Grant {
     pub(crate) fn free(self, store: &Store, holder: &Holder<'_>) -> Result<(Compare, Option<Write>), Failure> {
         let key = self.key();
         let Some(entry) = store.get(&key) else { return Ok((Compare::Absent(key), None)) };
-        let same = Compare::At(key.clone(), entry.revision);
+        let same = Compare::At(key, entry.revision);
         let object = read_object(self.resource()?, &entry.value)?;
         if !self.holder(&object).is_some_and(|own| own.is(holder)) {
             return Ok((same, None));
         }
-        // Somebody else may want to do something before it is given again.
-        let write = if object.finalizers().next().is_some() {
-            Write::Put { key, value: encode_terminating(self.resource()?, object) }
-        } else {
-            Write::Delete { key }
-        };
-        Ok((same, Some(write)))
+        Ok((same, self.remove(object)?))
+    }
+
+    /// What removes its object. One with finalizers is only marked, because somebody wants to do something before it is given
+    /// again; one that is marked already just waits for them.
+    pub(crate) fn remove(self, object: Object) -> Result<Option<Write>, Failure> {
+        let key = self.key();
+        if object.finalizers().next().is_none() {
+            return Ok(Some(Write::Delete { key }));
+        }
+        if object.is_terminating() {
+            return Ok(None);
+        }
+        Ok(Some(Write::Put { key, value: encode_terminating(self.resource()?, object) }))
+    }
+
+    /// The object that is stored of it, if that can be read.
+    pub(crate) fn read(self, value: &[u8]) -> Result<Object, Failure> {
+        read_object(self.resource()?, value)
     }
 }
 
 /// The behaviour of the objects that stand for grants.
 pub(crate) struct Grants;
 
+/// The grant that an object stands for, and the Service that has it. Which Service that is decides what the Service has, and not
+/// the uid that the object says: that may have been wrong from the beginning.
+fn in_use(around: &Surroundings, kind: &Kind, object: &Object) -> Option<(Grant, Object)> {
+    let grant = Grant::of(&format!("{}/{}", kind.stored.prefix, object.name()))?;
+    let holder = grant.holder(object)?;
+    let service = services::find(&around.store, &Holder { uid: "", ..holder }, grant)?;
+    Some((grant, service))
+}
+
 impl Behaviour for Grants {
+    fn accompany(&self, around: &Surroundings, kind: &Kind, change: Change<'_>) -> Result<Along, Failure> {
+        let Change::Update { old, new } = change else { return Ok(Along::default()) };
+        // What is said of ports is in their spec, which never changes.
+        let Some((Grant::Address(address), service)) = in_use(around, kind, old) else { return Ok(Along::default()) };
+        let mut restored = new.clone();
+        ip_addresses::restore(&mut restored, address, &Holder::of(&service));
+        Ok(Along { object: (restored != *new).then_some(restored), ..Along::default() })
+    }
+
     fn refuse_delete(&self, around: &Surroundings, kind: &Kind, object: &Object) -> Result<(), Failure> {
-        let key = format!("{}/{}", kind.stored.prefix, object.name());
-        let Some(grant) = Grant::of(&key) else { return Ok(()) };
-        let Some(holder) = grant.holder(object) else { return Ok(()) };
-        if !services::has(&around.store, &holder, grant) {
-            return Ok(());
-        }
+        let Some((grant, service)) = in_use(around, kind, object) else { return Ok(()) };
         let what = match grant {
             Grant::Address(_) => "address",
             Grant::Port(_) => "port",
         };
-        let Holder { namespace, name, .. } = holder;
+        let Holder { namespace, name, .. } = Holder::of(&service);
         let why = format!("Service {namespace}/{name} has this {what}; it is freed when the Service gives it up");
         Err(Failure::forbidden(kind, object.name(), why))
     }

@@ -31,6 +31,20 @@ pub(crate) fn object(address: IpAddr, holder: &Holder<'_>) -> Object {
     Object::from_value(object).unwrap_or_default()
 }
 
+/// What an object says to be a Service's, besides its parent.
+const MARKS: [[&str; 3]; 3] =
+    [["metadata", "labels", FAMILY], ["metadata", "labels", MANAGER], ["metadata", "annotations", HOLDER]];
+
+/// Makes an object say of an address that a Service has it, whatever became of what it said.
+pub(crate) fn restore(object: &mut Object, address: IpAddr, holder: &Holder<'_>) {
+    let right = self::object(address, holder);
+    for mark in MARKS {
+        if object.text(&mark) != right.text(&mark) {
+            object.set(&mark, json!(right.text(&mark)));
+        }
+    }
+}
+
 /// The uid of the Service that has an address, if the object says it.
 pub(crate) fn holder_uid(object: &Object) -> &str {
     object.text(&["metadata", "annotations", HOLDER])

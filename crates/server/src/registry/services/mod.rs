@@ -51,9 +51,15 @@ impl Behaviour for Services {
 
 /// Whether a Service has that.
 pub(crate) fn has(store: &Store, holder: &Holder<'_>, grant: Grant) -> bool {
-    let entry = store.get(&format!("{PREFIX}/{}/{}", holder.namespace, holder.name));
-    let Some(service) = entry.and_then(|entry| Object::parse(&entry.value).ok()) else { return false };
-    (holder.uid.is_empty() || holder.uid == service.uid()) && held(&Service::read_stored(&service)).contains(&grant)
+    find(store, holder, grant).is_some()
+}
+
+/// The Service, if it has that.
+pub(crate) fn find(store: &Store, holder: &Holder<'_>, grant: Grant) -> Option<Object> {
+    let entry = store.get(&format!("{PREFIX}/{}/{}", holder.namespace, holder.name))?;
+    let service = Object::parse(&entry.value).ok()?;
+    let is_same = holder.uid.is_empty() || holder.uid == service.uid();
+    (is_same && held(&Service::read_stored(&service)).contains(&grant)).then_some(service)
 }
 
 /// What a Service becomes, and what comes and goes with that.
