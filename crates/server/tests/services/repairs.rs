@@ -52,3 +52,23 @@ async fn an_address_that_two_services_have_is_left_to_people() {
     cluster.server.prepare().await.unwrap();
     cluster.agrees().await;
 }
+
+#[tokio::test]
+async fn what_nobody_has_is_marked_and_stays_until_its_finalizers_are_gone() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    cluster.make("lost", json!({"clusterIP": "10.7.0.8"})).await;
+    let url = format!("{ADDRESSES}/10.7.0.8");
+    let keep = json!({"metadata": {"finalizers": ["example.com/keep"]}});
+    cluster.patch(&url, "merge-patch", &keep).await.expect(200);
+    write(&cluster, gone("services/default/lost".to_owned())).await;
+    cluster.server.prepare().await.unwrap();
+    let marked = cluster.get(&url).await.expect(200);
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
+    let before = cluster.server.store().revision();
+    cluster.server.prepare().await.unwrap();
+    assert_eq!(cluster.server.store().revision(), before, "it waits");
+    assert!(cluster.refused("early", json!({"clusterIP": "10.7.0.8"}), 422).await.contains("already allocated"));
+    cluster.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    cluster.make("next", json!({"clusterIP": "10.7.0.8"})).await;
+    cluster.agrees().await;
+}

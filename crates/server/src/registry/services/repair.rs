@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use api::Object;
-use store::{Compare, Entry, Range, Store, Txn, Write};
+use store::{Compare, Entry, Range, Store, Txn};
 use tracing::{info, warn};
 
 use super::decision::held;
@@ -88,14 +88,15 @@ async fn claim(
 /// Removes what is written of a Service that does not have it.
 async fn sweep(store: &Store, entry: &Entry, mended: &mut Mended) -> Result<(), Failure> {
     let Some(grant) = Grant::of(&entry.key).filter(|grant| grant.is_services(&entry.value)) else { return Ok(()) };
-    let object = Object::parse(&entry.value).unwrap_or_default();
+    let object = grant.read(&entry.value)?;
     let Some(holder) = grant.holder(&object).filter(|holder| !has(store, holder, grant)) else { return Ok(()) };
     let key = format!("{PREFIX}/{}/{}", holder.namespace, holder.name);
     let service = store
         .get(&key)
         .map_or(Compare::Absent(key.as_str().into()), |service| Compare::At(service.key.clone(), service.revision));
     let same = Compare::At(entry.key.clone(), entry.revision);
-    store.txn(Txn { compares: vec![same, service], writes: vec![Write::Delete { key: entry.key.clone() }] }).await?;
+    let Some(write) = grant.remove(object)? else { return Ok(()) };
+    store.txn(Txn { compares: vec![same, service], writes: vec![write] }).await?;
     mended.removed += 1;
     Ok(())
 }
