@@ -78,7 +78,12 @@ fn asks_about_itself(user: &User, attributes: &Attributes<'_>) -> bool {
 fn reads(attributes: &Attributes<'_>) -> bool {
     matches!(attributes.verb, "get" | "list" | "watch")
         && matches!(attributes.subresource, "" | "status" | "scale")
-        && (attributes.group, attributes.resource) != ("", "secrets")
+        && !means_secrets(attributes)
+}
+
+/// Whether Secrets are among what is asked for. Reviews may ask for all resources, or all groups, at once.
+fn means_secrets(attributes: &Attributes<'_>) -> bool {
+    matches!(attributes.group, "" | "*") && matches!(attributes.resource, "secrets" | "*")
 }
 
 fn may_visit(user: &User, attributes: &Attributes<'_>) -> bool {
@@ -321,6 +326,10 @@ mod tests {
             assert!(may(&reader, resource(verb, "", "configmaps")));
             assert!(may(&reader, resource(verb, "networking.k8s.io", "ipaddresses")));
             assert!(!may(&reader, resource(verb, "", "secrets")), "{verb} secrets");
+            for (group, plural) in [("", "*"), ("*", "*"), ("*", "secrets")] {
+                assert!(!may(&reader, resource(verb, group, plural)), "{verb} {group}/{plural}, which has secrets");
+            }
+            assert!(may(&reader, resource(verb, "apps", "*")), "{verb} a whole group without secrets");
         }
         for verb in ["create", "update", "patch", "delete", "deletecollection", "impersonate"] {
             assert!(!may(&reader, resource(verb, "", "configmaps")), "{verb}");
