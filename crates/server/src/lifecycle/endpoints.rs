@@ -152,9 +152,14 @@ impl Book {
             let Some(resource) = referred(version.unwrap_or_default(), kind.unwrap_or_default()) else { return Ok(()) };
             return self.hand.create(resource, &place.namespace, wanted).await;
         };
-        let Some(mut changed) = Object::parse(&entry.value).ok().and_then(|present| changed(&present, wanted)) else {
-            return Ok(());
-        };
+        let present = Object::parse(&entry.value).unwrap_or_default();
+        if is_of_another_family(&present, wanted) {
+            // That cannot change, so another takes its place; at the next try, if somebody else is faster.
+            let same = json!({"uid": present.uid(), "resourceVersion": entry.revision.to_string()});
+            self.hand.delete(&place, &json!({"preconditions": same}), "left").await?;
+            return self.hand.create(place.resource, &place.namespace, wanted).await;
+        }
+        let Some(mut changed) = changed(&present, wanted) else { return Ok(()) };
         changed.set(&["metadata", "resourceVersion"], json!(entry.revision.to_string()));
         self.hand.replace(&place, "", &changed.into_value()).await
     }
@@ -174,6 +179,11 @@ async fn leases(store: &Store) -> Vec<Object> {
     let Ok(page) = store.range(range).await else { return Vec::new() };
     let read = page.entries.iter().filter_map(|entry| Object::parse(&entry.value).ok());
     read.filter(|lease| !lease.text(&["metadata", "labels", IDENTITY]).is_empty()).collect()
+}
+
+/// Whether a slice has addresses of another sort than it should.
+fn is_of_another_family(present: &Object, wanted: &Value) -> bool {
+    wanted["addressType"].as_str().is_some_and(|family| present.text(&["addressType"]) != family)
 }
 
 /// What is there, with what is wanted in it; nothing if it is all there already.

@@ -81,3 +81,18 @@ async fn an_address_that_nobody_reaches_is_not_published() {
     fixture.server.publish("127.0.0.1:6443".parse().unwrap(), true, fixture.trigger.shutdown()).await;
     fixture.get(ENDPOINTS).await.expect(404);
 }
+
+#[tokio::test]
+async fn a_slice_of_the_other_family_makes_place() {
+    let fixture = Fixture::new().await;
+    let other = json!({
+        "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "addressType": "IPv6", "endpoints": [{"addresses": ["2001:db8::7"]}], "ports": [],
+    });
+    fixture.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &other).await.expect(201);
+    let (trigger, task) = publishing(&fixture, "192.0.2.7:6443", false).await;
+    assert_eq!(published(&fixture).await, ["192.0.2.7"]);
+    assert_eq!(fixture.get(SLICE).await.expect(200)["addressType"], "IPv4");
+    trigger.begin();
+    task.await.unwrap();
+}
