@@ -11,7 +11,7 @@ use store::Store;
 use super::place::{Place, collection};
 use crate::access::{MASTERS, User};
 use crate::front::Shutdown;
-use crate::machinery::{Content, Machinery, Request, Resource};
+use crate::machinery::{Content, Failure, Machinery, Request, Resource};
 use crate::registry::{Surroundings, prepare};
 
 /// The user that the server itself is.
@@ -25,6 +25,12 @@ const AGENT: &str = "kube-controller-manager";
 pub(super) struct Refused {
     pub(super) code: StatusCode,
     pub(super) message: String,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { code: failure.code, message: failure.message }
+    }
 }
 
 impl Refused {
@@ -83,7 +89,7 @@ impl Hand {
 
     /// Makes again what is always there.
     pub(super) async fn prepare(&self) -> Result<(), Refused> {
-        prepare(&self.machinery).await.map_err(|failure| Refused { code: failure.code, message: failure.message })
+        prepare(&self.machinery).await.map_err(Refused::from)
     }
 
     /// Changes an object by a merge patch.

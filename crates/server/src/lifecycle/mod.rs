@@ -1,6 +1,6 @@
 //! What the server does by itself: it collects what lost its owners, empties deleted namespaces, furnishes new ones, lets Events
-//! expire and deleted ranges of Services go, and makes again what is always there; and, apart from that, it publishes where it is
-//! ([`endpoints`]).
+//! expire and deleted ranges of Services go, mends what is written of addresses and ports, and makes again what is always there; and,
+//! apart from that, it publishes where it is ([`endpoints`]).
 //!
 //! An [`Index`] of everything is built from a snapshot and kept by one watch of everything. What a change makes necessary
 //! becomes tasks in a [`Queue`]; a task is decided on what is in memory at that moment, and done by requests ([`hand`]), each
@@ -44,6 +44,8 @@ use self::ranges::Ranges;
 use self::seen::Seen;
 use crate::front::Shutdown;
 use crate::machinery::Machinery;
+use crate::registry::grants::Grant;
+use crate::registry::services::{Mending, Suspect, mend};
 
 /// How many tasks are under way at a time.
 const MOST_TASKS: usize = 32;
@@ -63,6 +65,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// When people are told about changes that change nothing else.
 const SOON: Duration = Duration::from_secs(1);
 
+/// How long something stays that is written of a Service which has it not: somebody may be about to make the Service.
+const LEAK_GRACE: Duration = Duration::from_mins(1);
+
 /// The last part of the key of the `ConfigMap` with the authorities.
 const AUTHORITY: &str = "/kube-root-ca.crt";
 
@@ -81,6 +86,8 @@ enum Task {
     Expire(Key),
     /// A range of Services that is being deleted.
     Leave(Key),
+    /// What is written of something that Services have may not be what they say.
+    Mend(Suspect),
     /// What is always there, and something of it is not.
     Prepare,
 }
@@ -155,6 +162,7 @@ impl Tending {
                         for event in &events {
                             self.note(event.what, &event.entry, Duration::ZERO);
                         }
+                        self.suspect(events.iter().map(|event| &*event.entry.key));
                     }
                     Err(Ended::Closed) => return StoreError::Closed.into(),
                     Err(Ended::Lagged | Ended::Compacted) => {
@@ -187,8 +195,20 @@ impl Tending {
         }
         // What is gone by now has no event.
         self.queue.now(Task::Prepare);
+        for suspect in self.hand.around().ledger.disagreements() {
+            self.queue.now(Task::Mend(suspect));
+        }
         debug!(objects = page.entries.len(), revision = %page.revision, "tending what is there");
         self.hand.store().watch("", page.revision)
+    }
+
+    /// Looks what has become suspect by a change of those keys.
+    fn suspect<'a>(&mut self, mut changed: impl Iterator<Item = &'a str>) {
+        if changed.any(ranges::concerns_services) {
+            for suspect in self.hand.around().ledger.suspects() {
+                self.queue.now(Task::Mend(suspect));
+            }
+        }
     }
 
     /// Takes in a change that happened so long ago.
@@ -202,8 +222,12 @@ impl Tending {
                 What::Delete => self.expiry.forget(&entry.key),
             }
         }
-        for key in self.ranges.note(what, entry) {
+        for key in self.ranges.note(what, &entry.key, &entry.value) {
             self.queue.now(Task::Leave(key));
+        }
+        // What it says of its Service may have been changed. Of what is gone the ledger tells.
+        if let (What::Put, Some(grant)) = (what, Grant::of(&entry.key)) {
+            self.queue.now(Task::Mend(Suspect::Grant(grant)));
         }
         if what == What::Delete && ranges::is_always_there(&entry.key) {
             self.queue.now(Task::Prepare);
@@ -252,6 +276,21 @@ impl Tending {
             Task::Leave(key) => {
                 let (task, hand, leave) = (task.clone(), self.hand.clone(), ranges::leave(&self.hand, key)?);
                 Some(Box::pin(async move { (task, leave.perform(&hand).await.into()) }))
+            }
+            Task::Mend(suspect) => {
+                let (task, hand) = (task.clone(), self.hand.clone());
+                match mend(hand.around(), suspect, LEAK_GRACE) {
+                    Ok(Mending::Nothing) => None,
+                    Ok(Mending::Later(time)) => {
+                        self.queue.at(Instant::now() + time, task);
+                        None
+                    }
+                    Ok(Mending::Now(mend)) => Some(Box::pin(async move {
+                        let done = mend.perform(hand.around()).await.map(drop).map_err(Refused::from);
+                        (task, done.into())
+                    })),
+                    Err(failure) => Some(Box::pin(std::future::ready((task, Done::Refused(failure.into()))))),
+                }
             }
             Task::Prepare => {
                 let (task, hand) = (task.clone(), self.hand.clone());

@@ -1,42 +1,73 @@
 //! Ranges of Services that are being deleted: they go when nothing is in use that was given out of them and that no other range
 //! has.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
+use api::Object;
 use serde_json::{Value, json};
-use store::{Entry, Key, What};
+use store::{Key, What};
 
 use super::hand::{Hand, Refused};
 use super::place::Place;
 use super::seen::Seen;
+use crate::registry::extent::Extent;
 use crate::registry::grants::Grant;
 use crate::registry::service_cidrs::FINALIZER;
-use crate::registry::{behaviour, bootstrap, node_ports, service_cidrs};
+use crate::registry::{behaviour, bootstrap, node_ports, service_cidrs, services};
 
-/// The ranges that are on their way out.
+/// The ranges that are on their way out, and what they have.
 #[derive(Default)]
 pub(super) struct Ranges {
-    going: HashSet<Key>,
+    going: HashMap<Key, Vec<Extent>>,
 }
 
 impl Ranges {
-    /// Takes in a change, and says which ranges may be able to go now.
-    pub(super) fn note(&mut self, what: What, entry: &Entry) -> Vec<Key> {
-        if is_range(&entry.key) {
-            if what == What::Put && Seen::of(&entry.value).is_terminating() {
-                self.going.insert(entry.key.clone());
+    /// Takes in a change, and says which ranges may be able to go now: those that have what is free now, or that another range
+    /// has something of which has changed.
+    pub(super) fn note(&mut self, what: What, key: &Key, value: &[u8]) -> Vec<Key> {
+        if is_range(key) {
+            let own = Object::parse(value).map(|object| Extent::of(&object)).unwrap_or_default();
+            let mut able = self.having(|extent| own.iter().any(|own| own.overlaps(extent)));
+            if what == What::Put && Seen::of(value).is_terminating() {
+                // One that can never give out anything overlaps nothing.
+                if !able.contains(key) {
+                    able.push(key.clone());
+                }
+                self.going.insert(key.clone(), own);
             } else {
-                self.going.remove(&entry.key);
+                self.going.remove(key);
+                able.retain(|other| other != key);
             }
-        } else if self.going.is_empty() || what == What::Put || Grant::of(&entry.key).is_none() {
+            return able;
+        }
+        if self.going.is_empty() || what == What::Put {
             return Vec::new();
         }
-        self.going.iter().cloned().collect()
+        // With a Service goes what it had, also if nothing was written of that.
+        let freed = match Grant::of(key) {
+            Some(grant) => vec![grant],
+            None if is_service(key) => services::held_by(value),
+            None => return Vec::new(),
+        };
+        self.having(|extent| freed.iter().any(|grant| extent.has(*grant)))
+    }
+
+    fn having(&self, has: impl Fn(&Extent) -> bool) -> Vec<Key> {
+        self.going.iter().filter(|(_, own)| own.iter().any(&has)).map(|(key, _)| key.clone()).collect()
     }
 }
 
 fn is_range(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| matches!(prefix, service_cidrs::PREFIX | node_ports::RANGES))
+}
+
+fn is_service(key: &str) -> bool {
+    key.split_once('/').is_some_and(|(prefix, _)| prefix == services::PREFIX)
+}
+
+/// Whether a change at that key can make something suspect.
+pub(super) fn concerns_services(key: &str) -> bool {
+    is_service(key) || is_range(key) || Grant::of(key).is_some()
 }
 
 /// Whether the object of that key is always there.
@@ -75,5 +106,42 @@ impl Leave {
         }
         let same = json!({"uid": seen.uid, "resourceVersion": seen.resource_version});
         hand.delete(&place, &json!({"preconditions": same}), "range").await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(cidr: &str, going: bool) -> Value {
+        let mut object = json!({"spec": {"cidrs": [cidr]}});
+        if going {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        object
+    }
+
+    #[test]
+    fn only_ranges_that_a_change_concerns_are_looked_at() {
+        let mut ranges = Ranges::default();
+        let mut note = |what, key: &str, object: Value| {
+            let mut keys = ranges.note(what, &key.into(), &Object::from_value(object).unwrap().encode());
+            keys.sort_unstable();
+            keys.iter().map(|key| key.rsplit('/').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        let at = |name: &str| format!("{}/{name}", service_cidrs::PREFIX);
+        let address = |text: &str| format!("ipaddresses.networking.k8s.io/{text}");
+        assert_eq!(note(What::Delete, &address("10.0.0.9"), json!({})), [""; 0]);
+        assert_eq!(note(What::Put, &at("a"), range("10.0.0.0/24", true)), ["a"]);
+        assert_eq!(note(What::Put, &at("b"), range("10.1.0.0/24", true)), ["b"]);
+        assert_eq!(note(What::Delete, &address("10.0.0.9"), json!({})), ["a"]);
+        assert_eq!(note(What::Delete, &address("10.2.0.9"), json!({})), [""; 0]);
+        assert_eq!(note(What::Put, &address("10.0.0.9"), json!({})), [""; 0]);
+        assert_eq!(note(What::Put, &at("c"), range("10.0.0.0/15", false)), ["a", "b"]);
+        assert_eq!(note(What::Put, &at("d"), range("10.1.0.0/16", false)), ["b"]);
+        let service = json!({"spec": {"type": "ClusterIP", "clusterIP": "10.1.0.7"}});
+        assert_eq!(note(What::Delete, "services/n/web", service), ["b"]);
+        assert_eq!(note(What::Delete, &at("b"), range("10.1.0.0/24", true)), [""; 0]);
+        assert_eq!(note(What::Delete, &address("10.1.0.9"), json!({})), [""; 0]);
     }
 }

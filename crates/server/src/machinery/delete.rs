@@ -162,10 +162,13 @@ pub(crate) async fn delete(
     let key = write::key(resource, namespace, name);
     let mut entry = store.get(&key);
     let mut settled = false;
+    let (mut options, mut marked) = (options.clone(), None::<Arc<Entry>>);
     for _ in 0..MOST_TRIES {
-        let plan = match &entry {
-            Some(entry) => plan(around, resource, entry, options),
-            None => Err(Failure::not_found(kind, name)),
+        let plan = match (&entry, &marked) {
+            (Some(entry), Some(marked)) if !is_same(entry, marked) => return Ok(Done::Gone(marked.value.clone())),
+            (None, Some(marked)) => return Ok(Done::Gone(marked.value.clone())),
+            (Some(entry), _) => plan(around, resource, entry, &options),
+            (None, None) => Err(Failure::not_found(kind, name)),
         };
         // Only a transaction finds out by itself that memory is behind: look at the newest before answering without one.
         let is_written = matches!(plan, Ok(Plan::Mark(_) | Plan::Remove(_))) && !options.dry_run;
@@ -191,6 +194,13 @@ pub(crate) async fn delete(
         match write::commit(store, Compare::At(key.clone(), current.revision), write, None, along).await? {
             Committed::Done(written) => {
                 return match (plan, written) {
+                    (Plan::Mark(_), Some(written)) if registry::behaviour(kind).is_marked_first() => {
+                        // It goes if nothing keeps it now that it is marked. What the request says of the object that it means
+                        // was said of the one before.
+                        options.resource_version.clear();
+                        (entry, marked, settled) = (Some(Arc::clone(&written)), Some(written), true);
+                        continue;
+                    }
                     (Plan::Remove(_), Some(last)) => Ok(Done::Gone(last.value.clone())),
                     (Plan::Mark(_), Some(entry)) => Ok(Done::Stored(entry)),
                     _ => Err(Failure::internal("the store did not return what it wrote")),
@@ -204,6 +214,12 @@ pub(crate) async fn delete(
         }
     }
     Err(Failure::modified(kind, name))
+}
+
+/// Whether they are states of one object.
+fn is_same(a: &Entry, b: &Entry) -> bool {
+    let uid = |entry: &Entry| Object::parse(&entry.value).map(|object| object.uid().to_owned()).ok();
+    uid(a) == uid(b)
 }
 
 /// Deletes every one of those objects that is still there, and returns those that were.
@@ -284,7 +300,7 @@ fn plan(around: &Surroundings, resource: &Resource, entry: &Entry, options: &Del
             _ => Ok(Plan::Wait),
         };
     }
-    if grace == 0 && !held {
+    if grace == 0 && !held && (options.dry_run || !behaviour.is_marked_first()) {
         return remove(&object);
     }
     mark(&mut object, grace);

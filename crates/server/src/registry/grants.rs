@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use api::{Kind, Object};
+use serde_json::json;
 use store::{Compare, Key, Store, Write};
 
 use super::{Along, Behaviour, Change, Surroundings, ip_addresses, node_ports, services};
@@ -45,10 +46,14 @@ impl<'a> Holder<'a> {
         Self { namespace: service.namespace(), name: service.name(), uid: service.uid() }
     }
 
-    /// Whether they are the same Service, as far as it is known.
+    /// Whether they are of one name. There is one Service of a name at a time, so an object with another uid is out of date.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        let same_uid = self.uid == other.uid || self.uid.is_empty() || other.uid.is_empty();
-        self.namespace == other.namespace && self.name == other.name && same_uid
+        self.namespace == other.namespace && self.name == other.name
+    }
+
+    /// Where the Service is stored.
+    pub(crate) fn key(&self) -> Key {
+        format!("{}/{}/{}", services::PREFIX, self.namespace, self.name).into()
     }
 }
 
@@ -90,35 +95,79 @@ impl Grant {
         is_service.then(|| Holder { namespace: parent("namespace"), name: parent("name"), uid })
     }
 
-    /// Whether it is the grant of a Service, and not somebody else's.
+    /// Whether what is stored is the grant of a Service, and not somebody else's.
     pub(crate) fn is_services(self, value: &[u8]) -> bool {
-        let Ok(object) = Object::parse(value) else { return false };
+        Object::parse(value).is_ok_and(|object| self.is_own(&object))
+    }
+
+    /// Whether it is one of those that the server makes, and not somebody else's.
+    pub(crate) fn is_own(self, object: &Object) -> bool {
         match self {
-            Self::Address(_) => ip_addresses::is_own(&object),
-            Self::Port(_) => self.holder(&object).is_some(),
+            Self::Address(_) => ip_addresses::is_own(object),
+            Self::Port(_) => self.holder(object).is_some(),
         }
     }
 
     /// What makes it the grant of a Service: nobody has it, and then the Service does.
     pub(crate) fn take(self, holder: &Holder<'_>) -> Result<(Compare, Write), Failure> {
-        let object = match self {
-            Self::Address(address) => ip_addresses::object(address, holder),
-            Self::Port(port) => node_ports::object(port, holder),
-        };
-        let value = encode_new(self.resource()?, object)?;
+        let value = encode_new(self.resource()?, self.object(holder))?;
         Ok((Compare::Absent(self.key()), Write::Put { key: self.key(), value }))
     }
 
-    /// What makes it free. What another Service has, or whoever made an object by hand, stays.
-    pub(crate) fn free(self, store: &Store, holder: &Holder<'_>) -> Result<(Compare, Option<Write>), Failure> {
+    fn object(self, holder: &Holder<'_>) -> Object {
+        match self {
+            Self::Address(address) => ip_addresses::object(address, holder),
+            Self::Port(port) => node_ports::object(port, holder),
+        }
+    }
+
+    /// Makes an object say that a Service has it, whatever it says now.
+    pub(crate) fn assign(self, object: &mut Object, holder: &Holder<'_>) {
+        let right = self.object(holder);
+        let parent = ["group", "resource", "namespace", "name", "uid"].map(|name| ["spec", "parentRef", name]);
+        for place in parent.iter().chain(&ip_addresses::MARKS) {
+            match right.text(place) {
+                is if is == object.text(place) => {}
+                "" => drop(object.remove(place)),
+                is => object.set(place, json!(is)),
+            }
+        }
+    }
+
+    /// What makes its object say that a Service has it. Whoever set finalizers goes on to be asked before it is given again; but
+    /// an object that is on its way out cannot come back, so another takes its place.
+    pub(crate) fn hand_over(self, object: &Object, holder: &Holder<'_>) -> Result<Write, Failure> {
+        let mut kept = object.clone();
+        if object.is_terminating() {
+            kept = self.object(holder);
+            let finalizers: Vec<&str> = object.finalizers().collect();
+            kept.set(&["metadata", "finalizers"], json!(finalizers));
+            return Ok(Write::Put { key: self.key(), value: encode_new(self.resource()?, kept)? });
+        }
+        self.assign(&mut kept, holder);
+        Ok(Write::Put { key: self.key(), value: kept.encode() })
+    }
+
+    /// What makes it free, or that of its heir: another Service that has it too. What somebody else has, by another Service or by
+    /// hand, stays.
+    pub(crate) fn free(
+        self,
+        store: &Store,
+        holder: &Holder<'_>,
+        heir: Option<&Holder<'_>>,
+    ) -> Result<(Compare, Option<Write>), Failure> {
         let key = self.key();
         let Some(entry) = store.get(&key) else { return Ok((Compare::Absent(key), None)) };
         let same = Compare::At(key, entry.revision);
-        let object = read_object(self.resource()?, &entry.value)?;
+        let object = self.read(&entry.value)?;
         if !self.holder(&object).is_some_and(|own| own.is(holder)) {
             return Ok((same, None));
         }
-        Ok((same, self.remove(object)?))
+        let write = match heir {
+            Some(heir) => Some(self.hand_over(&object, heir)?),
+            None => self.remove(object)?,
+        };
+        Ok((same, write))
     }
 
     /// What removes its object. One with finalizers is only marked, because somebody wants to do something before it is given
@@ -148,7 +197,7 @@ pub(crate) struct Grants;
 fn in_use(around: &Surroundings, kind: &Kind, object: &Object) -> Option<(Grant, Object)> {
     let grant = Grant::of(&format!("{}/{}", kind.stored.prefix, object.name()))?;
     let holder = grant.holder(object)?;
-    let service = services::find(&around.store, &Holder { uid: "", ..holder }, grant)?;
+    let service = services::find(&around.store, &holder, grant)?;
     Some((grant, service))
 }
 
@@ -158,7 +207,7 @@ impl Behaviour for Grants {
         // What is said of ports is in their spec, which never changes.
         let Some((Grant::Address(address), service)) = in_use(around, kind, old) else { return Ok(Along::default()) };
         let mut restored = new.clone();
-        ip_addresses::restore(&mut restored, address, &Holder::of(&service));
+        ip_addresses::mark(&mut restored, address, &Holder::of(&service));
         Ok(Along { object: (restored != *new).then_some(restored), ..Along::default() })
     }
 

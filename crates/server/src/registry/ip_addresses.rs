@@ -32,11 +32,11 @@ pub(crate) fn object(address: IpAddr, holder: &Holder<'_>) -> Object {
 }
 
 /// What an object says to be a Service's, besides its parent.
-const MARKS: [[&str; 3]; 3] =
+pub(crate) const MARKS: [[&str; 3]; 3] =
     [["metadata", "labels", FAMILY], ["metadata", "labels", MANAGER], ["metadata", "annotations", HOLDER]];
 
-/// Makes an object say of an address that a Service has it, whatever became of what it said.
-pub(crate) fn restore(object: &mut Object, address: IpAddr, holder: &Holder<'_>) {
+/// Puts right what an object says besides its parent.
+pub(crate) fn mark(object: &mut Object, address: IpAddr, holder: &Holder<'_>) {
     let right = self::object(address, holder);
     for mark in MARKS {
         if object.text(&mark) != right.text(&mark) {

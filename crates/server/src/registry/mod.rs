@@ -1,6 +1,7 @@
 //! Kinds that need more than storage: one file each. The machinery asks here, and knows none of them by name.
 
 pub(crate) mod bootstrap;
+pub(crate) mod extent;
 pub(crate) mod grants;
 pub(crate) mod identity;
 pub(crate) mod ip_addresses;
@@ -10,6 +11,7 @@ mod pods;
 mod reviews;
 pub(crate) mod service_cidrs;
 pub(crate) mod services;
+pub(crate) mod telling;
 
 use std::sync::Arc;
 
@@ -111,6 +113,12 @@ pub(crate) trait Behaviour: Sync {
         false
     }
 
+    /// Whether its objects are marked before they go, so that whoever counts on one has seen it change. Others go at once if
+    /// nothing keeps them.
+    fn is_marked_first(&self) -> bool {
+        false
+    }
+
     /// Whether its objects can own others, so that a deletion can wait for these.
     fn has_dependents(&self) -> bool {
         true
@@ -118,15 +126,6 @@ pub(crate) trait Behaviour: Sync {
 
     /// What changes in an object when its deletion begins.
     fn terminating(&self, _around: &Surroundings, _object: &mut Object) {}
-}
-
-/// What comes along when a range goes: that those are as they are which have what was given out of it.
-fn go(around: &Surroundings, kind: &Kind, range: &Object) -> Result<Along, Failure> {
-    let key = format!("{}/{}", kind.stored.prefix, range.name());
-    match around.ledger.others(&key) {
-        Ok(compares) => Ok(Along { compares, ..Along::default() }),
-        Err(grant) => Err(Failure::conflict(kind, range.name(), format!("{grant} is in use and in no other range"))),
-    }
 }
 
 /// Events: nothing depends on them.

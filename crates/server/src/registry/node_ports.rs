@@ -1,12 +1,11 @@
 //! `NodePort`s: ports of the nodes that were given to Services; and `NodePortRange`s, which go when none of their ports is in
 //! use that no other range has.
 
-use api::{Kind, Object};
+use api::Object;
 use serde_json::json;
 
 use super::grants::Holder;
-use super::{Along, Behaviour, Change, Surroundings};
-use crate::machinery::Failure;
+use super::{Behaviour, Surroundings};
 
 /// Where `NodePort`s are stored.
 pub(crate) const PREFIX: &str = "nodeports.ipam.cadastre.dev";
@@ -34,13 +33,10 @@ pub(crate) struct Ranges;
 
 impl Behaviour for Ranges {
     fn is_held(&self, around: &Surroundings, object: &Object) -> bool {
-        around.ledger.alone(&format!("{RANGES}/{}", object.name())).is_some()
+        around.ledger.keeps(&format!("{RANGES}/{}", object.name()))
     }
 
-    fn accompany(&self, around: &Surroundings, kind: &Kind, change: Change<'_>) -> Result<Along, Failure> {
-        match change {
-            Change::Delete(old) => super::go(around, kind, old),
-            Change::Create(_) | Change::Update { .. } => Ok(Along::default()),
-        }
+    fn is_marked_first(&self) -> bool {
+        true
     }
 }

@@ -60,14 +60,17 @@ pub(crate) struct ServiceCidrs;
 
 impl Behaviour for ServiceCidrs {
     fn is_held(&self, around: &Surroundings, object: &Object) -> bool {
-        around.ledger.alone(&format!("{PREFIX}/{}", object.name())).is_some()
+        around.ledger.keeps(&format!("{PREFIX}/{}", object.name()))
     }
 
-    fn accompany(&self, around: &Surroundings, kind: &Kind, change: Change<'_>) -> Result<Along, Failure> {
+    fn is_marked_first(&self) -> bool {
+        true
+    }
+
+    fn accompany(&self, around: &Surroundings, _: &Kind, change: Change<'_>) -> Result<Along, Failure> {
         let new = match change {
             Change::Create(new) | Change::Update { new, .. } if around.tended && !new.is_terminating() => new,
-            Change::Delete(old) => return super::go(around, kind, old),
-            Change::Create(_) | Change::Update { .. } => return Ok(Along::default()),
+            Change::Create(_) | Change::Update { .. } | Change::Delete(_) => return Ok(Along::default()),
         };
         let mut kept = new.clone();
         keep(&mut kept);

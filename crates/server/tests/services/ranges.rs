@@ -119,3 +119,66 @@ async fn metrics_say_how_much_of_each_range_is_given_out() {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }
 }
+
+/// Where ranges of node ports are.
+const PORT_RANGES: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeportranges";
+
+fn port_range(name: &str, ports: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"ports": ports}})
+}
+
+fn on_port(name: &str, port: u16) -> Value {
+    service(name, json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}))
+}
+
+#[tokio::test]
+async fn a_range_goes_however_many_others_have_its_addresses() {
+    let tended = Tended::with(config(&["10.7.0.0/29"]), store::embedded::Options::default()).await;
+    tended.post(RANGES, &range("large", "10.8.0.0/16")).await.expect(201);
+    for n in 0..150 {
+        tended.post(RANGES, &range(&format!("r{n}"), &format!("10.8.{n}.0/24"))).await.expect(201);
+        let spec = json!({"clusterIP": format!("10.8.{n}.9")});
+        tended.post(SERVICES, &service(&format!("s{n}"), spec)).await.expect(201);
+    }
+    tended.delete(&format!("{RANGES}/large")).await.expect(200);
+    tended.gone(&format!("{RANGES}/large")).await;
+}
+
+#[tokio::test]
+async fn a_range_that_goes_while_something_is_given_out_of_it_waits() {
+    for tends in [true, false] {
+        let config = Config { tended: tends, ..config(&["10.7.0.0/29"]) };
+        let tended = Tended::with(config, store::embedded::Options::default()).await;
+        for (ranges, body, made) in [
+            (PORT_RANGES, port_range("more", "100-200"), on_port("a", 150)),
+            (RANGES, range("more", "10.8.0.0/24"), service("b", json!({"clusterIP": "10.8.0.9"}))),
+        ] {
+            tended.post(ranges, &body).await.expect(201);
+            let url = format!("{ranges}/more");
+            // Both look at a range that is there and of which nothing is given out.
+            let (made, deleted) = tokio::join!(tended.post(SERVICES, &made), tended.delete(&url));
+            made.expect(201);
+            deleted.expect(200);
+            let kept = tended.get(&url).await.expect(200);
+            assert!(kept["metadata"]["deletionTimestamp"].is_string(), "{kept}");
+            tended.delete(&at(made.json()["metadata"]["name"].as_str().unwrap())).await.expect(200);
+            tended.gone(&url).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_range_that_nothing_keeps_goes_at_once() {
+    let cluster = Cluster::with(Config { tended: false, ..config(&["10.7.0.0/29"]) }).await;
+    for (ranges, body) in [(PORT_RANGES, port_range("more", "100-200")), (RANGES, range("more", "10.8.0.0/24"))] {
+        let made = cluster.post(ranges, &body).await.expect(201);
+        let url = format!("{ranges}/more");
+        cluster.delete(&format!("{url}?dryRun=All")).await.expect(200);
+        let preconditions = json!({"preconditions": {
+            "uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"],
+        }});
+        let headers = [("content-type", "application/json")];
+        cluster.send(http::Method::DELETE, &url, &headers, &preconditions.to_string()).await.expect(200);
+        cluster.get(&url).await.expect(404);
+    }
+}

@@ -1,12 +1,46 @@
-//! Damage that comes from outside, found and mended at the start.
+//! Damage that comes from outside, found and mended at the start and while the server runs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{Txn, Write};
 
-use crate::cluster::{ADDRESSES, Cluster, PORTS, at, node_port};
+use crate::cluster::{ADDRESSES, Cluster, PORTS, SERVICES, at, config, node_port, service};
+use crate::fixture::Fixture;
+use crate::tended::Tended;
 
-async fn write(cluster: &Cluster, write: Write) {
+async fn write(cluster: &Fixture, write: Write) {
     cluster.server.store().txn(Txn { compares: vec![], writes: vec![write] }).await.unwrap();
+}
+
+/// What writes an object past the server.
+fn raw(key: &str, mut object: Value) -> Write {
+    object["metadata"]["resourceVersion"] = json!("");
+    Write::Put { key: key.into(), value: api::Object::from_value(object).unwrap().encode() }
+}
+
+/// The same Service, under another name.
+fn twin_of(made: &Value) -> Value {
+    let mut twin = made.clone();
+    twin["metadata"]["name"] = json!("twin");
+    twin["metadata"]["uid"] = json!("another");
+    twin
+}
+
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+
+/// Waits for an Event, and says it: reason, note and reporter.
+async fn told(tended: &Tended, about: &str, reason: &str) -> (String, String) {
+    let find = |list: &Value| {
+        let mut all = list["items"].as_array().unwrap().iter();
+        all.find(|one| one["regarding"]["name"] == about && one["reason"] == reason).cloned()
+    };
+    let answer = tended.until(EVENTS, |answer| find(&answer.json()).is_some()).await;
+    let event = find(&answer.json()).unwrap();
+    assert_eq!(event["type"], "Warning");
+    (event["note"].as_str().unwrap().to_owned(), event["reportingController"].as_str().unwrap().to_owned())
+}
+
+async fn tended() -> Tended {
+    Tended::with(config(&["10.7.0.0/24"]), store::embedded::Options::default()).await
 }
 
 fn gone(key: String) -> Write {
@@ -38,18 +72,19 @@ async fn what_services_have_is_written_again_and_what_nobody_has_is_removed() {
 async fn an_address_that_two_services_have_is_left_to_people() {
     let cluster = Cluster::new(&["10.7.0.0/24"]).await;
     let made = cluster.make("web", json!({"clusterIP": "10.7.0.9"})).await;
-    let mut twin = made.clone();
-    twin["metadata"]["name"] = json!("twin");
-    twin["metadata"]["uid"] = json!("another");
-    twin["metadata"]["resourceVersion"] = json!("");
-    let value = api::Object::from_value(twin).unwrap().encode();
-    write(&cluster, Write::Put { key: "services/default/twin".into(), value }).await;
+    write(&cluster, raw("services/default/twin", twin_of(&made))).await;
+    let written = cluster.get(&format!("{ADDRESSES}/10.7.0.9")).await.expect(200);
+    cluster.server.prepare().await.unwrap();
     let before = cluster.server.store().revision();
     cluster.server.prepare().await.unwrap();
-    assert_eq!(cluster.server.store().revision(), before);
-    // When the one goes that it is written of, the next start gives it to the other.
+    assert_eq!(cluster.server.store().revision(), before, "it is told once");
+    assert_eq!(cluster.get(&format!("{ADDRESSES}/10.7.0.9")).await.expect(200), written);
+    // When the one goes that it is written of, the other has it from that moment on.
     cluster.delete(&at("web")).await.expect(200);
-    cluster.server.prepare().await.unwrap();
+    cluster.agrees().await;
+    assert!(cluster.refused("third", json!({"clusterIP": "10.7.0.9"}), 422).await.contains("already allocated"));
+    cluster.delete(&at("twin")).await.expect(200);
+    cluster.make("third", json!({"clusterIP": "10.7.0.9"})).await;
     cluster.agrees().await;
 }
 
@@ -71,4 +106,111 @@ async fn what_nobody_has_is_marked_and_stays_until_its_finalizers_are_gone() {
     cluster.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.expect(200);
     cluster.make("next", json!({"clusterIP": "10.7.0.8"})).await;
     cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn what_a_service_has_is_never_given_to_another_whatever_became_of_its_object() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    let made = cluster.make("web", json!({"type": "NodePort", "clusterIP": "10.7.0.3"})).await;
+    write(&cluster, gone("ipaddresses.networking.k8s.io/10.7.0.3".to_owned())).await;
+    write(&cluster, gone(format!("nodeports.ipam.cadastre.dev/{}", node_port(&made)))).await;
+    assert!(cluster.refused("thief", json!({"clusterIP": "10.7.0.3"}), 422).await.contains("already allocated"));
+    let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": node_port(&made)}]});
+    assert!(cluster.refused("thief", port, 422).await.contains("already allocated"));
+    for n in 0..4 {
+        cluster.make(&format!("s{n}"), json!({})).await;
+    }
+    assert!(cluster.refused("thief", json!({}), 500).await.contains("range is full"));
+    cluster.server.prepare().await.unwrap();
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn what_is_lost_while_the_server_runs_is_written_again_and_told() {
+    let tended = tended().await;
+    let body = service("web", json!({"type": "NodePort", "clusterIP": "10.7.0.9"}));
+    let made = tended.post(SERVICES, &body).await.expect(201);
+    let (url, port) = (format!("{ADDRESSES}/10.7.0.9"), format!("{PORTS}/{}", node_port(&made)));
+    let uid = tended.get(&url).await.expect(200)["metadata"]["uid"].clone();
+    write(&tended, gone("ipaddresses.networking.k8s.io/10.7.0.9".to_owned())).await;
+    write(&tended, gone(format!("nodeports.ipam.cadastre.dev/{}", node_port(&made)))).await;
+    let again = tended.there(&url).await;
+    assert_ne!(again["metadata"]["uid"], uid);
+    assert_eq!(again["metadata"]["annotations"]["ipam.cadastre.dev/parent-uid"], made["metadata"]["uid"]);
+    tended.there(&port).await;
+    let (note, reporter) = told(&tended, "web", "ClusterIPNotAllocated").await;
+    assert_eq!(note, "Cluster IP [IPv4]: 10.7.0.9 is not allocated; repairing");
+    assert_eq!(reporter, "ipallocator-repair-controller");
+    let (note, reporter) = told(&tended, "web", "PortNotAllocated").await;
+    assert_eq!(note, format!("Port {} is not allocated; repairing", node_port(&made)));
+    assert_eq!(reporter, "portallocator-repair-controller");
+}
+
+#[tokio::test]
+async fn what_names_the_wrong_service_while_the_server_runs_is_put_right() {
+    let tended = tended().await;
+    tended.post(SERVICES, &service("web", json!({"clusterIP": "10.7.0.9"}))).await.expect(201);
+    let url = format!("{ADDRESSES}/10.7.0.9");
+    let mut wrong = tended.get(&url).await.expect(200);
+    wrong["spec"]["parentRef"]["name"] = json!("ghost");
+    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.9", wrong.clone())).await;
+    tended.until(&url, |now| now.json()["spec"]["parentRef"]["name"] == "web").await;
+    let (note, _) = told(&tended, "web", "ClusterIPNotAllocated").await;
+    assert_eq!(note, "the ClusterIP [IPv4]: 10.7.0.9 for Service default/web has a wrong reference; repairing");
+    // What is inexact is put right without a word.
+    wrong["spec"]["parentRef"]["name"] = json!("web");
+    wrong["metadata"]["labels"] = json!({"mine": "yes"});
+    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.9", wrong)).await;
+    let right = |now: &Value| now["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] == "ipallocator.k8s.io";
+    let now = tended.until(&url, |now| right(&now.json())).await.json();
+    assert_eq!(now["metadata"]["labels"]["mine"], "yes");
+}
+
+#[tokio::test]
+async fn what_no_service_has_goes_while_the_server_runs() {
+    let tended = tended().await;
+    tended.post(SERVICES, &service("web", json!({"clusterIP": "10.7.0.9"}))).await.expect(201);
+    let mut leaked = tended.get(&format!("{ADDRESSES}/10.7.0.9")).await.expect(200);
+    leaked["metadata"]["name"] = json!("10.7.0.8");
+    leaked["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.8", leaked.clone())).await;
+    tended.gone(&format!("{ADDRESSES}/10.7.0.8")).await;
+    let (note, _) = told(&tended, "10.7.0.8", "IPAddressWrongReference").await;
+    assert_eq!(note, "IPAddress: 10.7.0.8 for Service default/web has a wrong reference; cleaning up");
+    // A new one stays for a while: somebody may be about to make its Service.
+    leaked["metadata"]["creationTimestamp"] = json!("2999-01-01T00:00:00Z");
+    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.8", leaked)).await;
+    tended.calm().await;
+    tended.get(&format!("{ADDRESSES}/10.7.0.8")).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_somebody_has_to_decide_is_told_once() {
+    let tended = tended().await;
+    let made = tended.post(SERVICES, &service("web", json!({"clusterIP": "10.7.0.9"}))).await.expect(201);
+    write(&tended, raw("services/default/twin", twin_of(&made))).await;
+    let (note, _) = told(&tended, "twin", "ClusterIPAlreadyAllocated").await;
+    assert_eq!(note, "Cluster IP [IPv4]:10.7.0.9 was assigned to multiple services; please recreate service");
+    for (name, address) in [("far", "192.168.0.9"), ("odd", "nonsense")] {
+        let mut other = twin_of(&made);
+        other["metadata"]["name"] = json!(name);
+        other["spec"]["clusterIP"] = json!(address);
+        other["spec"]["clusterIPs"] = json!([address]);
+        write(&tended, raw(&format!("services/default/{name}"), other)).await;
+    }
+    let (note, _) = told(&tended, "far", "ClusterIPOutOfRange").await;
+    assert_eq!(
+        note,
+        "Cluster IP [IPv4]: 192.168.0.9 is not within any configured Service CIDR; please recreate service"
+    );
+    let (note, _) = told(&tended, "odd", "ClusterIPNotValid").await;
+    assert_eq!(note, "Cluster IP nonsense is not a valid IP; please recreate Service");
+    for n in 0..3 {
+        let touch = json!({"metadata": {"labels": {"n": n.to_string()}}});
+        tended.patch(&at("twin"), "merge-patch", &touch).await.expect(200);
+        tended.calm().await;
+    }
+    let events = tended.get(EVENTS).await.expect(200);
+    let about = events["items"].as_array().unwrap().iter().filter(|one| one["regarding"]["name"] == "twin");
+    assert_eq!(about.count(), 1);
 }

@@ -170,7 +170,7 @@ impl Taking<'_> {
     }
 }
 
-fn valid_ports(ports: &Pool<u16>) -> String {
+pub(super) fn valid_ports(ports: &Pool<u16>) -> String {
     let open = ports.ranges().filter(|(_, range)| range.is_open());
     open.map(|(_, range)| format!("{}-{}", range.first(), range.last())).collect::<Vec<_>>().join(",")
 }

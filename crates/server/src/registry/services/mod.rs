@@ -5,22 +5,27 @@
 //! freed but by it, so there is nothing to undo when it does not happen.
 
 mod addresses;
+mod book;
 mod decision;
 mod families;
 mod ledger;
+mod mending;
 mod ports;
 mod repair;
 mod service;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use api::kinds::validate_service_addresses;
 use api::{Errors, Kind, Object};
 use http::StatusCode;
-use store::Store;
+use store::{Compare, Entry, Store};
 
+pub(crate) use self::book::Suspect;
 pub(crate) use self::ledger::{Hold, Ledger, Usage};
-pub(crate) use self::repair::repair;
+pub(crate) use self::repair::{Mending, mend, repair};
 
 use self::decision::{Refusal, held};
 use self::service::Service;
@@ -49,17 +54,21 @@ impl Behaviour for Services {
     }
 }
 
-/// Whether a Service has that.
-pub(crate) fn has(store: &Store, holder: &Holder<'_>, grant: Grant) -> bool {
-    find(store, holder, grant).is_some()
+/// The Service of that name, if it has that.
+pub(crate) fn find(store: &Store, holder: &Holder<'_>, grant: Grant) -> Option<Object> {
+    having(store, &holder.key(), grant).map(|(_, service)| service)
 }
 
-/// The Service, if it has that.
-pub(crate) fn find(store: &Store, holder: &Holder<'_>, grant: Grant) -> Option<Object> {
-    let entry = store.get(&format!("{PREFIX}/{}/{}", holder.namespace, holder.name))?;
+/// The Service at that key, if it has that.
+fn having(store: &Store, key: &str, grant: Grant) -> Option<(Arc<Entry>, Object)> {
+    let entry = store.get(key)?;
     let service = Object::parse(&entry.value).ok()?;
-    let is_same = holder.uid.is_empty() || holder.uid == service.uid();
-    (is_same && held(&Service::read_stored(&service)).contains(&grant)).then_some(service)
+    held(&Service::read_stored(&service)).contains(&grant).then_some((entry, service))
+}
+
+/// What a Service has, as it is stored.
+pub(crate) fn held_by(value: &[u8]) -> Vec<Grant> {
+    Object::parse(value).map(|service| held(&Service::read_stored(&service))).unwrap_or_default()
 }
 
 /// What a Service becomes, and what comes and goes with that.
@@ -92,9 +101,18 @@ fn give(around: &Surroundings, kind: &Kind, old: Option<&Object>, new: &Object) 
 }
 
 fn free(around: &Surroundings, holder: &Holder<'_>, freed: &[Grant], along: &mut Along) -> Result<(), Failure> {
+    let own = holder.key();
     for grant in freed {
-        let (condition, write) = grant.free(&around.store, holder)?;
+        let mut others = around.ledger.having(*grant).into_iter().filter(|key| *key != own);
+        let heir = others.find_map(|key| having(&around.store, &key, *grant));
+        let taker = heir.as_ref().map(|(_, service)| Holder::of(service));
+        let (condition, write) = grant.free(&around.store, holder, taker.as_ref())?;
         along.compares.push(condition);
+        if write.is_some() {
+            // It may be the heir of much.
+            let same = heir.map(|(entry, _)| Compare::At(entry.key.clone(), entry.revision));
+            along.compares.extend(same.filter(|same| !along.compares.contains(same)));
+        }
         along.writes.extend(write);
     }
     Ok(())

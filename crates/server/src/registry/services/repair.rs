@@ -1,48 +1,58 @@
 //! Repair: what is written of addresses and ports is made to agree with what Services say they have.
 //!
-//! Writes of this server cannot make them disagree. Objects that were restored, imported or edited in the store can.
+//! Writes of this server cannot make them disagree. Objects that were restored, imported or edited in the store can. The ledger
+//! sees that ([`Suspect`]), `mending` says what is to be done, and here it is done, under the condition that all is as it was seen.
+//! At the start everything is looked at, and then what changes (`lifecycle`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Object;
-use store::{Compare, Entry, Range, Store, Txn};
-use tracing::{info, warn};
+use jiff::Timestamp;
+use store::{Compare, Entry, Outcome, Range, Store, Txn};
+use tracing::info;
 
-use super::decision::held;
+use super::book::Suspect;
+use super::mending::{self, Notice, Verdict, Written, judge};
 use super::service::Service;
-use super::{PREFIX, has};
+use super::{having, held_by};
 use crate::machinery::Failure;
 use crate::registry::grants::{Grant, Holder};
+use crate::registry::telling::{Told, reference, tell};
 use crate::registry::{Surroundings, ip_addresses, node_ports};
 
-/// What was mended.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Mended {
-    /// Grants that Services had and of which nothing was written.
-    made: usize,
-    /// Grants that were written of Services that do not have them.
-    removed: usize,
-    /// Grants that two Services have: somebody has to decide which.
-    shared: usize,
+/// What can be done about a suspect now.
+pub(crate) enum Mending {
+    Nothing,
+    /// It is to be looked at again when so much time has passed.
+    Later(Duration),
+    Now(Mend),
 }
 
-/// Mends what can be mended, and says in the log what cannot.
+/// Something to be mended, and what people are told.
+pub(crate) struct Mend {
+    /// What mends it, and what is told if it does.
+    repair: Option<(Txn, Option<Told>)>,
+    /// What somebody has to decide.
+    told: Vec<Told>,
+}
+
+/// Mends what can be mended, and tells what cannot.
 pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
-    let store = &around.store;
-    let mut mended = Mended::default();
-    for entry in all(store, PREFIX).await {
-        let Ok(service) = Object::parse(&entry.value) else { continue };
-        for grant in held(&Service::read_stored(&service)) {
-            claim(store, &entry, &service, grant, &mut mended).await?;
-        }
-    }
+    let mut suspects = around.ledger.disagreements();
+    // That an object names the wrong one is seen only in the object.
     for prefix in [ip_addresses::PREFIX, node_ports::PREFIX] {
-        for entry in all(store, prefix).await {
-            sweep(store, &entry, &mut mended).await?;
+        let entries = all(&around.store, prefix).await;
+        suspects.extend(entries.iter().filter_map(|entry| Grant::of(&entry.key)).map(Suspect::Grant));
+    }
+    let mut mended = 0_usize;
+    for suspect in suspects {
+        if let Mending::Now(mend) = mend(around, &suspect, Duration::ZERO)? {
+            mended += usize::from(mend.perform(around).await?);
         }
     }
-    if mended != Mended::default() {
-        info!(made = mended.made, removed = mended.removed, shared = mended.shared, "what Services have was mended");
+    if mended > 0 {
+        info!(mended, "what is written of addresses and ports agrees again with what Services have");
     }
     Ok(())
 }
@@ -52,51 +62,155 @@ async fn all(store: &Store, prefix: &str) -> Vec<Arc<Entry>> {
     store.range(Range { prefix: &prefix, ..Range::default() }).await.map(|page| page.entries).unwrap_or_default()
 }
 
-/// Writes down what a Service has.
-async fn claim(
-    store: &Store,
-    entry: &Entry,
-    service: &Object,
-    grant: Grant,
-    mended: &mut Mended,
-) -> Result<(), Failure> {
-    let holder = Holder::of(service);
-    let (absent, write) = grant.take(&holder)?;
-    let condition = match store.get(&grant.key()) {
-        None => absent,
-        Some(there) => {
-            let object = Object::parse(&there.value).unwrap_or_default();
-            match grant.holder(&object) {
-                Some(own) if own.is(&holder) => return Ok(()),
-                Some(other) if has(store, &other, grant) => {
-                    mended.shared += 1;
-                    let (namespace, name) = (holder.namespace, holder.name);
-                    warn!(%grant, "Service {namespace}/{name} and Service {}/{} both have it; recreate one", other.namespace, other.name);
-                    return Ok(());
-                }
-                // It is nobody's, whatever it says.
-                _ => Compare::At(grant.key(), there.revision),
-            }
-        }
-    };
-    let same = Compare::At(entry.key.clone(), entry.revision);
-    store.txn(Txn { compares: vec![same, condition], writes: vec![write] }).await?;
-    mended.made += 1;
-    Ok(())
+/// What can be done about a suspect. What no Service has stays for the time of `grace`.
+pub(crate) fn mend(around: &Surroundings, suspect: &Suspect, grace: Duration) -> Result<Mending, Failure> {
+    match suspect {
+        Suspect::Grant(grant) => of_grant(around, *grant, grace),
+        Suspect::Service(key) => Ok(of_service(&around.store, key)),
+    }
 }
 
-/// Removes what is written of a Service that does not have it.
-async fn sweep(store: &Store, entry: &Entry, mended: &mut Mended) -> Result<(), Failure> {
-    let Some(grant) = Grant::of(&entry.key).filter(|grant| grant.is_services(&entry.value)) else { return Ok(()) };
-    let object = grant.read(&entry.value)?;
-    let Some(holder) = grant.holder(&object).filter(|holder| !has(store, holder, grant)) else { return Ok(()) };
-    let key = format!("{PREFIX}/{}/{}", holder.namespace, holder.name);
-    let service = store
-        .get(&key)
-        .map_or(Compare::Absent(key.as_str().into()), |service| Compare::At(service.key.clone(), service.revision));
-    let same = Compare::At(entry.key.clone(), entry.revision);
-    let Some(write) = grant.remove(object)? else { return Ok(()) };
-    store.txn(Txn { compares: vec![same, service], writes: vec![write] }).await?;
-    mended.removed += 1;
-    Ok(())
+fn of_service(store: &Store, key: &str) -> Mending {
+    let Some(object) = store.get(key).and_then(|entry| Object::parse(&entry.value).ok()) else {
+        return Mending::Nothing;
+    };
+    let service = Service::read_stored(&object);
+    let told: Vec<Told> =
+        service.flaws().map(|text| about_service(&object, mending::not_valid(text), Reporter::Addresses)).collect();
+    if told.is_empty() { Mending::Nothing } else { Mending::Now(Mend { repair: None, told }) }
+}
+
+fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mending, Failure> {
+    let store = &around.store;
+    // The object first: whoever has seen it has seen the Service that it was written with. The other way round, a Service that
+    // comes between the two looks would seem not to be there, and its grant to be nobody's.
+    let entry = store.get(&grant.key());
+    let services: Vec<(Arc<Entry>, Object)> =
+        around.ledger.having(grant).iter().filter_map(|key| having(store, key, grant)).collect();
+    let holders: Vec<Holder<'_>> = services.iter().map(|(_, service)| Holder::of(service)).collect();
+    let object = entry.as_ref().map(|entry| grant.read(&entry.value)).transpose()?;
+    let written = object.as_ref().map(|object| written(grant, object, &holders));
+    let same = entry.as_ref().map_or(Compare::Absent(grant.key()), |entry| Compare::At(grant.key(), entry.revision));
+    let reporter = Reporter::of(grant);
+
+    let mut told = Vec::new();
+    let mut owner = written.and_then(|written| written.names);
+    let repair = match judge(&holders, written.as_ref(), grace) {
+        Verdict::Nothing => None,
+        Verdict::Later(time) => return Ok(Mending::Later(time)),
+        Verdict::Give(number, because) => {
+            let ((service, parsed), holder) = (&services[number], &holders[number]);
+            let write = match &object {
+                Some(object) => grant.hand_over(object, holder)?,
+                None => grant.take(holder)?.1,
+            };
+            owner = Some(*holder);
+            let compares = vec![same, Compare::At(service.key.clone(), service.revision)];
+            let notice = mending::given(grant, holder, because);
+            let notice = notice.map(|notice| about_service(parsed, notice, reporter));
+            Some((Txn { compares, writes: vec![write] }, notice))
+        }
+        Verdict::Remove => {
+            let (Some(named), Some(object)) = (owner, object.clone()) else { return Ok(Mending::Nothing) };
+            let service = store.get(&named.key());
+            if service.as_ref().is_some_and(|service| held_by(&service.value).contains(&grant)) {
+                return Ok(Mending::Nothing);
+            }
+            let notice = match grant {
+                Grant::Address(address) => {
+                    let notice = mending::removed(address, &named, service.is_some());
+                    Some(about(
+                        reference(&object, "networking.k8s.io/v1", "IPAddress"),
+                        "IPAddressAllocation",
+                        notice,
+                        reporter,
+                    ))
+                }
+                Grant::Port(_) => None,
+            };
+            let is_so = service
+                .map_or(Compare::Absent(named.key()), |service| Compare::At(service.key.clone(), service.revision));
+            let write = grant.remove(object)?;
+            write.map(|write| (Txn { compares: vec![same, is_so], writes: vec![write] }, notice))
+        }
+    };
+    for ((_, service), holder) in services.iter().zip(&holders) {
+        if !owner.is_some_and(|owner| owner.is(holder)) {
+            told.push(about_service(service, mending::shared(grant), reporter));
+        }
+        if !around.ledger.is_within(grant) {
+            let notice = mending::out_of_range(grant, &around.ledger.valid_ports());
+            told.push(about_service(service, notice, reporter));
+        }
+    }
+    if repair.is_none() && told.is_empty() { Ok(Mending::Nothing) } else { Ok(Mending::Now(Mend { repair, told })) }
+}
+
+/// What an object says of a grant that those Services have.
+fn written<'a>(grant: Grant, object: &'a Object, holders: &[Holder<'_>]) -> Written<'a> {
+    let names = grant.holder(object);
+    let holder = holders.iter().find(|holder| names.is_some_and(|names| names.is(holder)));
+    let is_right = holder.is_none_or(|holder| {
+        let mut right = object.clone();
+        grant.assign(&mut right, holder);
+        right == *object
+    });
+    let made = object.text(&["metadata", "creationTimestamp"]).parse::<Timestamp>().unwrap_or(Timestamp::UNIX_EPOCH);
+    let age = Duration::try_from(Timestamp::now().duration_since(made)).unwrap_or_default();
+    Written { names, is_own: grant.is_own(object), is_right, age }
+}
+
+/// Who tells it, in the words of kube-apiserver.
+#[derive(Clone, Copy)]
+enum Reporter {
+    Addresses,
+    Ports,
+}
+
+impl Reporter {
+    fn of(grant: Grant) -> Self {
+        match grant {
+            Grant::Address(_) => Self::Addresses,
+            Grant::Port(_) => Self::Ports,
+        }
+    }
+}
+
+fn about_service(service: &Object, notice: Notice, reporter: Reporter) -> Told {
+    let action = match reporter {
+        Reporter::Addresses => "ClusterIPAllocation",
+        Reporter::Ports => "PortAllocation",
+    };
+    about(reference(service, "v1", "Service"), action, notice, reporter)
+}
+
+fn about(regarding: serde_json::Value, action: &'static str, notice: Notice, reporter: Reporter) -> Told {
+    let reporter = match reporter {
+        Reporter::Addresses => "ipallocator-repair-controller",
+        Reporter::Ports => "portallocator-repair-controller",
+    };
+    let Notice { reason, note } = notice;
+    Told { regarding, action, reporter, reason: reason.to_owned(), note, occasion: String::new() }
+}
+
+impl Mend {
+    /// Does it, and says whether something was mended. Who was faster has left a change, and with it a suspect if there is still
+    /// something to do.
+    pub(crate) async fn perform(self, around: &Surroundings) -> Result<bool, Failure> {
+        let mut mended = false;
+        if let Some((txn, told)) = self.repair
+            && let Outcome::Committed { revision, .. } = around.store.txn(txn).await?
+        {
+            mended = true;
+            if let Some(told) = told {
+                // Each time that it is mended is another.
+                let told = Told { occasion: revision.to_string(), ..told };
+                tell(around, &told).await;
+            }
+        }
+        for told in &self.told {
+            tell(around, told).await;
+        }
+        Ok(mended)
+    }
 }

@@ -136,6 +136,12 @@ impl Service {
         addresses.iter().filter_map(|text| names::read_address(text))
     }
 
+    /// What it says for addresses and is none. Only what was written past this server can have that.
+    pub(super) fn flaws(&self) -> impl Iterator<Item = &str> {
+        let addresses = if self.has_addresses() { self.addresses.as_slice() } else { &[] };
+        addresses.iter().map(String::as_str).filter(|text| names::read_address(text).is_none())
+    }
+
     /// The node ports that it was given for its ports. What a Service says that has none was never given to it.
     pub(super) fn held_node_ports(&self) -> impl Iterator<Item = u16> {
         let ports = if self.has_node_ports() { self.ports.as_slice() } else { &[] };

@@ -1,0 +1,380 @@
+//! `Book`: the state of the ledger: what the store says of ranges, of grants and of Services, and the pools that follow from it.
+//!
+//! A point is taken if an object says so, or a Service that has it, or a write that is under way. Usually the first two agree.
+//! Where they do not, the point is a [`Suspect`], and stays taken: what a Service has is never given to another, whatever became
+//! of the object.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::Object;
+use futures_util::FutureExt as _;
+use space::{Pool, RangeId};
+use store::{Compare, Entry, Event, Key, Range, Revision, Store, Watch, What};
+
+use super::PREFIX as SERVICES;
+use super::decision::{Pools, held};
+use super::ledger::Usage;
+use super::service::Service;
+use crate::registry::extent::{self, Cover, Extent};
+use crate::registry::grants::Grant;
+use crate::registry::{ip_addresses, node_ports, service_cidrs};
+
+/// What is watched. Ranges come first: what is given out of a new one is not to look as if it were out of range.
+const PREFIXES: [&str; 5] =
+    [service_cidrs::PREFIX, node_ports::RANGES, ip_addresses::PREFIX, node_ports::PREFIX, SERVICES];
+
+/// Something that may not be as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Suspect {
+    /// Its object and the Services do not agree, or it is in no range.
+    Grant(Grant),
+    /// It says addresses that are none.
+    Service(Key),
+}
+
+/// See the module.
+pub(super) struct Book {
+    pub(super) pools: Pools,
+    ranges: HashMap<Key, Known>,
+    cover: Cover,
+    /// What objects say is taken.
+    written: HashSet<Grant>,
+    /// What each Service has.
+    services: HashMap<Key, Vec<Grant>>,
+    /// The same the other way round.
+    holders: HashMap<Grant, Vec<Key>>,
+    /// What was picked and is not decided yet.
+    under_way: HashSet<Grant>,
+    /// What has changed and is suspect since somebody asked.
+    suspects: HashSet<Suspect>,
+    watches: Vec<Watch>,
+}
+
+/// A range object that is known.
+struct Known {
+    revision: Revision,
+    is_open: bool,
+    text: Vec<String>,
+    parts: Vec<Part>,
+}
+
+/// A part of a range that is of one sort, and how the pool of that sort knows it.
+struct Part {
+    text: String,
+    extent: Extent,
+    id: RangeId,
+}
+
+impl Book {
+    /// What the store has. Reads of the present are answered from memory, so there is nothing to wait for.
+    pub(super) fn read(store: &Store, under_way: HashSet<Grant>) -> Option<Self> {
+        let mut book = Self {
+            pools: Pools::default(),
+            ranges: HashMap::new(),
+            cover: Cover::default(),
+            written: HashSet::new(),
+            services: HashMap::new(),
+            holders: HashMap::new(),
+            under_way,
+            suspects: HashSet::new(),
+            watches: Vec::new(),
+        };
+        let mut ranges = Vec::new();
+        for prefix in PREFIXES {
+            let prefix = format!("{prefix}/");
+            let page = store.range(Range { prefix: &prefix, ..Range::default() }).now_or_never()?.ok()?;
+            for entry in &page.entries {
+                match Grant::of(&entry.key) {
+                    Some(grant) => drop(book.written.insert(grant)),
+                    None if is_service(&entry.key) => book.put_service(entry),
+                    None => ranges.push(Arc::clone(entry)),
+                }
+            }
+            book.watches.push(store.watch(&prefix, page.revision).ok()?);
+        }
+        for grant in book.written.iter().chain(book.holders.keys()).chain(&book.under_way) {
+            book.pools.adopt(*grant);
+        }
+        book.add_all(&ranges);
+        book.suspects = book.disagreements().collect();
+        Some(book)
+    }
+
+    /// Ends it. What is under way goes on.
+    pub(super) fn close(self) -> HashSet<Grant> {
+        self.under_way
+    }
+
+    /// Takes in what has happened. False if that cannot be found out any more.
+    pub(super) fn catch_up(&mut self) -> bool {
+        let mut watches = std::mem::take(&mut self.watches);
+        let whole = watches.iter_mut().all(|watch| {
+            while watch.progress().is_none() {
+                match watch.next().now_or_never() {
+                    Some(Ok(events)) => events.iter().for_each(|event| self.note(event)),
+                    Some(Err(_)) => return false,
+                    None => {}
+                }
+            }
+            true
+        });
+        self.watches = watches;
+        whole
+    }
+
+    fn note(&mut self, event: &Event) {
+        let entry = &event.entry;
+        match (Grant::of(&entry.key), event.what) {
+            (Some(grant), What::Put) => {
+                self.written.insert(grant);
+                self.settle(grant);
+            }
+            (Some(grant), What::Delete) => {
+                self.written.remove(&grant);
+                self.settle(grant);
+            }
+            (None, What::Put) if is_service(&entry.key) => self.put_service(entry),
+            (None, What::Delete) if is_service(&entry.key) => self.set_held(&entry.key, Vec::new()),
+            (None, What::Put) => self.put_range(entry),
+            (None, What::Delete) => self.remove_range(&entry.key),
+        }
+    }
+
+    fn put_service(&mut self, entry: &Entry) {
+        let object = Object::parse(&entry.value).unwrap_or_default();
+        let service = Service::read_stored(&object);
+        if service.flaws().next().is_some() {
+            self.suspects.insert(Suspect::Service(Arc::clone(&entry.key)));
+        }
+        self.set_held(&entry.key, held(&service));
+    }
+
+    /// Notes what a Service has now.
+    fn set_held(&mut self, key: &Key, now: Vec<Grant>) {
+        let before = self.services.remove(key).unwrap_or_default();
+        if before == now {
+            if !now.is_empty() {
+                self.services.insert(Arc::clone(key), now);
+            }
+            return;
+        }
+        for grant in &before {
+            if let Some(all) = self.holders.get_mut(grant) {
+                all.retain(|one| one != key);
+                if all.is_empty() {
+                    self.holders.remove(grant);
+                }
+            }
+        }
+        for grant in &now {
+            self.holders.entry(*grant).or_default().push(Arc::clone(key));
+        }
+        for grant in before.iter().chain(&now) {
+            self.settle(*grant);
+        }
+        if !now.is_empty() {
+            self.services.insert(Arc::clone(key), now);
+        }
+    }
+
+    /// Makes the pools say of a point what is the case, and notes whether it is suspect.
+    fn settle(&mut self, grant: Grant) {
+        let is_held = self.holders.contains_key(&grant);
+        if is_held || self.written.contains(&grant) || self.under_way.contains(&grant) {
+            self.pools.adopt(grant);
+        } else {
+            self.pools.release(grant);
+        }
+        if self.agrees(grant) {
+            self.suspects.remove(&Suspect::Grant(grant));
+        } else {
+            self.suspects.insert(Suspect::Grant(grant));
+        }
+    }
+
+    /// Whether one Service has what is written, and it is in a range. Of what is written and no Service has, it is not known here.
+    fn agrees(&self, grant: Grant) -> bool {
+        match self.holders.get(&grant).map_or(0, Vec::len) {
+            0 => !self.written.contains(&grant),
+            1 => self.written.contains(&grant) && self.is_within(grant),
+            _ => false,
+        }
+    }
+
+    /// Everything that is suspect.
+    pub(super) fn disagreements(&self) -> impl Iterator<Item = Suspect> {
+        let all = self.written.iter().chain(self.holders.keys());
+        let grants = all.filter(|grant| !self.agrees(**grant)).map(|grant| Suspect::Grant(*grant));
+        // Flaws are found where Services are read.
+        grants.chain(self.suspects.iter().filter(|suspect| matches!(suspect, Suspect::Service(_))).cloned())
+    }
+
+    /// What has become suspect since this was asked last.
+    pub(super) fn take_suspects(&mut self) -> HashSet<Suspect> {
+        std::mem::take(&mut self.suspects)
+    }
+
+    /// The Services that have it, in the same order on all servers.
+    pub(super) fn having(&self, grant: Grant) -> Vec<Key> {
+        let mut all = self.holders.get(&grant).cloned().unwrap_or_default();
+        all.sort_unstable();
+        all
+    }
+
+    /// Keeps it for a write that is under way.
+    pub(super) fn hold(&mut self, grant: Grant) {
+        self.under_way.insert(grant);
+    }
+
+    /// What became of the write is known.
+    pub(super) fn let_go(&mut self, grant: Grant) {
+        if self.under_way.remove(&grant) {
+            self.settle(grant);
+        }
+    }
+
+    fn put_range(&mut self, entry: &Arc<Entry>) {
+        let Ok(object) = Object::parse(&entry.value) else { return };
+        match self.ranges.get_mut(&entry.key) {
+            Some(known) if known.text == extent::texts(&object) => {
+                known.revision = entry.revision;
+                known.is_open = service_cidrs::is_open(&object);
+                self.pools.set_open(known);
+            }
+            _ => {
+                self.remove_range(&entry.key);
+                self.add_all(std::slice::from_ref(entry));
+            }
+        }
+    }
+
+    /// Adds ranges that are not known. Pools look at all of their ranges when one comes, so many come together.
+    fn add_all(&mut self, entries: &[Arc<Entry>]) {
+        let (mut v4, mut v6, mut ports) = (Vec::new(), Vec::new(), Vec::new());
+        let mut read = Vec::new();
+        for entry in entries {
+            let Ok(object) = Object::parse(&entry.value) else { continue };
+            let text = extent::texts(&object);
+            let extents: Vec<_> =
+                text.iter().filter_map(|text| Extent::read(text).map(|extent| (text.clone(), extent))).collect();
+            for (_, extent) in &extents {
+                match extent {
+                    Extent::V4(range) => v4.push(*range),
+                    Extent::V6(range) => v6.push(*range),
+                    Extent::Ports(range) => ports.push(*range),
+                }
+            }
+            read.push((entry, text, service_cidrs::is_open(&object), extents));
+        }
+        let mut v4 = self.pools.v4.add_ranges(v4).into_iter();
+        let mut v6 = self.pools.v6.add_ranges(v6).into_iter();
+        let mut ports = self.pools.ports.add_ranges(ports).into_iter();
+        for (entry, text, is_open, extents) in read {
+            let mut known = Known { revision: entry.revision, is_open, text, parts: Vec::new() };
+            for (text, extent) in extents {
+                let id = match extent {
+                    Extent::V4(_) => v4.next(),
+                    Extent::V6(_) => v6.next(),
+                    Extent::Ports(_) => ports.next(),
+                };
+                self.cover.add(extent, &entry.key);
+                known.parts.extend(id.map(|id| Part { text, extent, id }));
+            }
+            self.pools.set_open(&known);
+            self.ranges.insert(Arc::clone(&entry.key), known);
+        }
+    }
+
+    fn remove_range(&mut self, key: &Key) {
+        let Some(known) = self.ranges.remove(key) else { return };
+        for part in &known.parts {
+            self.cover.remove(part.extent, key);
+            match part.extent {
+                Extent::V4(_) => drop(self.pools.v4.remove_range(part.id)),
+                Extent::V6(_) => drop(self.pools.v6.remove_range(part.id)),
+                Extent::Ports(_) => drop(self.pools.ports.remove_range(part.id)),
+            }
+        }
+        let left: Vec<Grant> = known.parts.iter().flat_map(|part| self.pools.claimed(part.extent)).collect();
+        for grant in left {
+            self.settle(grant);
+        }
+    }
+
+    /// Whether some range has it, open or not.
+    pub(super) fn is_within(&self, grant: Grant) -> bool {
+        self.cover.of(grant).next().is_some()
+    }
+
+    /// An open range that has it, besides that one.
+    fn open_beside(&self, grant: Grant, beside: &str) -> Option<(&Key, &Known)> {
+        let known = |key| self.ranges.get_key_value(key).filter(|(_, known)| known.is_open);
+        self.cover.of(grant).filter(|key| &***key != beside).find_map(known)
+    }
+
+    /// That a range which has the grant is as it is now, so that it still gives out what it has.
+    pub(super) fn condition(&self, grant: Grant) -> Option<Compare> {
+        let (key, known) = self.open_beside(grant, "")?;
+        Some(Compare::At(Arc::clone(key), known.revision))
+    }
+
+    /// Something that is taken in a range and that no other open range has, and that is of those that keep it.
+    pub(super) fn alone(&self, key: &str, keeps: impl Fn(Grant) -> bool) -> Option<Grant> {
+        let known = self.ranges.get(key)?;
+        let taken = known.parts.iter().flat_map(|part| self.pools.claimed(part.extent));
+        let mut alone = taken.filter(|grant| self.open_beside(*grant, key).is_none());
+        // What is only picked does not count: the write that wants it finds the range changed.
+        alone.find(|grant| self.holders.contains_key(grant) || keeps(*grant))
+    }
+
+    pub(super) fn usage(&self) -> Vec<Usage> {
+        fn of<P: space::Word>(pool: &Pool<P>, id: RangeId, is_ports: bool, range: &str) -> Option<Usage> {
+            let counts = pool.counts(id).ok()?;
+            let number = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
+            let (given, free) = (number(counts.claimed), number(counts.free));
+            Some(Usage { range: range.to_owned(), is_ports, given, free })
+        }
+        let parts = self.ranges.values().flat_map(|known| &known.parts);
+        let mut all: Vec<Usage> = parts
+            .filter_map(|part| match part.extent {
+                Extent::V4(_) => of(&self.pools.v4, part.id, false, &part.text),
+                Extent::V6(_) => of(&self.pools.v6, part.id, false, &part.text),
+                Extent::Ports(_) => of(&self.pools.ports, part.id, true, &part.text),
+            })
+            .collect();
+        all.sort_unstable_by(|a, b| a.range.cmp(&b.range));
+        all
+    }
+}
+
+impl Pools {
+    /// Opens or closes the parts of a range.
+    fn set_open(&mut self, known: &Known) {
+        for part in &known.parts {
+            let _ = match part.extent {
+                Extent::V4(_) => self.v4.set_open(part.id, known.is_open),
+                Extent::V6(_) => self.v6.set_open(part.id, known.is_open),
+                Extent::Ports(_) => self.ports.set_open(part.id, known.is_open),
+            };
+        }
+    }
+
+    /// What is claimed there, the lowest first.
+    fn claimed(&self, extent: Extent) -> Box<dyn Iterator<Item = Grant> + '_> {
+        match extent {
+            Extent::V4(range) => Box::new(
+                self.v4.claimed(range.first(), range.last()).map(|bits| Grant::Address(IpAddr::V4(bits.into()))),
+            ),
+            Extent::V6(range) => Box::new(
+                self.v6.claimed(range.first(), range.last()).map(|bits| Grant::Address(IpAddr::V6(bits.into()))),
+            ),
+            Extent::Ports(range) => Box::new(self.ports.claimed(range.first(), range.last()).map(Grant::Port)),
+        }
+    }
+}
+
+fn is_service(key: &str) -> bool {
+    key.strip_prefix(SERVICES).is_some_and(|rest| rest.starts_with('/'))
+}
