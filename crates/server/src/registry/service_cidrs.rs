@@ -18,6 +18,9 @@ pub(crate) const PREFIX: &str = "servicecidrs.networking.k8s.io";
 /// Keeps a deleted range until none of its addresses is in use.
 pub(crate) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
+/// Why a range is not ready that can never give out an address.
+const UNUSABLE: &str = "Unusable";
+
 /// The shortest prefix of an IPv6 range.
 const SHORTEST_V6: u8 = 64;
 
@@ -74,7 +77,7 @@ impl Behaviour for ServiceCidrs {
         };
         let mut kept = new.clone();
         keep(&mut kept);
-        if condition(new).is_none() {
+        if condition(new).is_none() || is_regrown(change) {
             let (status, reason, message) = readiness(new);
             set_condition(&mut kept, status, reason, &message);
         }
@@ -89,6 +92,13 @@ impl Behaviour for ServiceCidrs {
             "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
         set_condition(object, "False", "Terminating", message);
     }
+}
+
+/// Whether a range that could give out nothing has become another, which may.
+fn is_regrown(change: Change<'_>) -> bool {
+    let Change::Update { old, new } = change else { return false };
+    let cidrs = ["spec", "cidrs"];
+    old.at(&cidrs) != new.at(&cidrs) && condition(new).is_some_and(|condition| condition["reason"] == UNUSABLE)
 }
 
 /// Gives it the finalizer, if it has not got it.
@@ -107,7 +117,7 @@ fn readiness(object: &Object) -> (&'static str, &'static str, String) {
         return ("True", "", "Kubernetes Service CIDR is ready".to_owned());
     }
     let useless: Vec<String> = parts.into_iter().filter_map(Result::err).map(|why| why.to_string()).collect();
-    ("False", "Unusable", useless.join("; "))
+    ("False", UNUSABLE, useless.join("; "))
 }
 
 fn condition(object: &Object) -> Option<&Value> {

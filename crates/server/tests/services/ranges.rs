@@ -182,3 +182,15 @@ async fn a_range_that_nothing_keeps_goes_at_once() {
         cluster.get(&url).await.expect(404);
     }
 }
+
+#[tokio::test]
+async fn a_range_that_gets_a_usable_family_is_ready() {
+    let cluster = Cluster::new(&["10.7.0.0/24", "fd07::/64"]).await;
+    let made = cluster.post(RANGES, &range("more", "10.8.0.0/31")).await.expect(201);
+    assert_eq!(made["status"]["conditions"][0]["reason"], "Unusable");
+    let url = format!("{RANGES}/more");
+    let grown = json!({"spec": {"cidrs": ["10.8.0.0/31", "fd08::/64"]}});
+    let grown = cluster.patch(&url, "merge-patch", &grown).await.expect(200);
+    assert_eq!(grown["status"]["conditions"][0]["status"], "True", "{grown}");
+    cluster.make("web", json!({"clusterIP": "fd08::9"})).await;
+}
