@@ -88,7 +88,13 @@ pub(crate) async fn insert(
             (kind.default)(&mut object);
             decode::canonical(kind, &mut object)?;
         }
+        let key = write::key(resource, namespace, object.name());
         let mut along = accompany(around, kind, &object).await?;
+        // What will not be written, as far as is known, keeps nothing from others while it waits.
+        let is_vain = dry_run || store.get(&key).is_some();
+        if is_vain {
+            drop(along.hold.take());
+        }
         let mut given = along.object.take();
         let object = given.as_mut().unwrap_or(&mut object);
         // A new name does not make an object valid that was not, nor the other way round.
@@ -99,24 +105,21 @@ pub(crate) async fn insert(
         }
         let name = object.name().to_owned();
         let depends = registry::admit(store, kind, namespace, &name).await?;
-        let key = write::key(resource, namespace, &name);
-        if dry_run {
+        let is_last_name = !generated || attempt >= MOST_NAMES || kind.naming == Naming::Verbatim;
+        if is_vain {
             store.settle().await?;
-            if let Some(entry) = store.get(&key) {
-                return Err(exists(resource, &name, &entry.value));
+            match store.get(&key) {
+                Some(entry) if is_last_name => return Err(exists(resource, &name, &entry.value)),
+                None if dry_run => return Ok(Done::Tried(write::as_stored(resource, object, ""))),
+                _ => continue,
             }
-            return Ok(Done::Tried(write::as_stored(resource, object, "")));
         }
         let value = show::encode_stored(resource, object);
         let put = Write::Put { key: key.clone(), value };
         match write::commit(store, Compare::Absent(key), put, depends, along).await? {
             Committed::Done(Some(entry)) => return Ok(Done::Stored(entry)),
             Committed::Done(None) => return Err(Failure::internal("the store did not return what it wrote")),
-            Committed::Object(Some(entry))
-                if !generated || attempt >= MOST_NAMES || kind.naming == Naming::Verbatim =>
-            {
-                return Err(exists(resource, &name, &entry.value));
-            }
+            Committed::Object(Some(entry)) if is_last_name => return Err(exists(resource, &name, &entry.value)),
             Committed::Object(_) | Committed::Surroundings => {}
         }
     }
@@ -130,6 +133,11 @@ async fn accompany(around: &Surroundings, kind: &Kind, object: &Object) -> Resul
         return Ok(along);
     }
     around.store.settle().await?;
+    if let Ok(along) = behaviour.accompany(around, kind, Change::Create(object)) {
+        return Ok(along);
+    }
+    // What stands in the way may only be wanted by a write that is under way and never happens.
+    registry::decided(around).await;
     behaviour.accompany(around, kind, Change::Create(object))
 }
 

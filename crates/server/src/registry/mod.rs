@@ -149,6 +149,11 @@ pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &st
     namespaces::admit(store, kind, namespace, name).await.map(Some)
 }
 
+/// Waits until what writes under way want is theirs, or free again.
+pub(crate) async fn decided(around: &Surroundings) {
+    around.ledger.decided().await;
+}
+
 /// Completes a new object with what only the rest of the store knows.
 pub(crate) async fn complete(store: &Store, kind: &Kind, namespace: &str, object: &mut Object) -> Result<(), Failure> {
     match kind.stored.prefix {

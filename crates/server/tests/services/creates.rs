@@ -124,3 +124,20 @@ impl Cluster {
         self.make(&format!("s{n}"), json!({"type": "NodePort"})).await;
     }
 }
+
+#[tokio::test]
+async fn a_write_that_never_happens_keeps_nothing_from_others() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    for n in 0..4 {
+        cluster.make(&format!("s{n}"), json!({})).await;
+    }
+    // One address is left. It is wanted under names that are taken, in dry runs, and by one that can have it.
+    let (tried, web, taken) = (format!("{SERVICES}?dryRun=All"), service("web", json!({})), service("s0", json!({})));
+    for _ in 0..10 {
+        let vain = (0..8).flat_map(|_| [cluster.post(SERVICES, &taken), cluster.post(&tried, &web)]);
+        let (_, made) = tokio::join!(futures_util::future::join_all(vain), cluster.post(SERVICES, &web));
+        made.expect(201);
+        cluster.delete(&at("web")).await.expect(200);
+    }
+    cluster.agrees().await;
+}

@@ -85,6 +85,18 @@ impl Ledger {
         Ok((decision, conditions, hold))
     }
 
+    /// Waits until what is under way now is decided. Who was refused because of it can be refused no longer, or for good.
+    pub(crate) async fn decided(&self) {
+        let Some(last) = self.holds.lock().there.last().copied() else { return };
+        loop {
+            let dropped = self.dropped.notified();
+            if self.holds.lock().there.first().is_none_or(|first| *first > last) {
+                return;
+            }
+            dropped.await;
+        }
+    }
+
     /// Whether something keeps that range: it was given to a Service, and no other open range has it. Where that cannot be found
     /// out the range is kept, which does no harm.
     pub(crate) fn keeps(&self, key: &str) -> bool {
@@ -171,7 +183,10 @@ fn dice() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use api::Object;
+    use futures_util::FutureExt as _;
     use serde_json::{Value, json};
     use store::{Txn, WatchLimits, Write};
 
@@ -225,6 +240,19 @@ mod tests {
         drop(hold);
         assert_eq!(rig.pick().unwrap().0, first);
         drop(other);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_what_is_under_way_waits_for_that_and_no_longer() {
+        let rig = Rig::new().await;
+        rig.ledger.decided().await;
+        let (_, hold) = rig.pick().unwrap();
+        let mut waiting = pin!(rig.ledger.decided());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let (_, later) = rig.pick().unwrap();
+        drop(hold);
+        assert!(waiting.now_or_never().is_some(), "what came later is not waited for");
+        drop(later);
     }
 
     #[tokio::test]
