@@ -12,7 +12,9 @@ use super::place::{Place, collection};
 use crate::access::{MASTERS, User};
 use crate::front::Shutdown;
 use crate::machinery::{Content, Failure, Machinery, Request, Resource};
-use crate::registry::{Surroundings, prepare};
+use crate::registry::Surroundings;
+use crate::registry::bootstrap::{is_first, restore};
+use crate::registry::grants::Grant;
 
 /// The user that the server itself is.
 const USER: &str = "system:cadastre";
@@ -87,9 +89,19 @@ impl Hand {
         &self.machinery.around
     }
 
-    /// Makes again what is always there.
-    pub(super) async fn prepare(&self) -> Result<(), Refused> {
-        prepare(&self.machinery).await.map_err(Refused::from)
+    /// Whether the server does what elsewhere is left to controllers.
+    pub(super) fn is_tended(&self) -> bool {
+        self.machinery.around.tended
+    }
+
+    /// Whether that is the address of `default/kubernetes`.
+    pub(super) fn is_first(&self, grant: Grant) -> bool {
+        is_first(&self.machinery.config, grant)
+    }
+
+    /// Makes again what is always there. Says why something of it cannot be made now, if it cannot.
+    pub(super) async fn prepare(&self) -> Result<Option<String>, Refused> {
+        restore(&self.machinery).await.map_err(Refused::from)
     }
 
     /// Changes an object by a merge patch.

@@ -1,6 +1,7 @@
-//! What the server does by itself: it collects what lost its owners, empties deleted namespaces, furnishes new ones, lets Events
-//! expire and deleted ranges of Services go, mends what is written of addresses and ports, and makes again what is always there; and,
-//! apart from that, it publishes where it is ([`endpoints`]).
+//! What the server does by itself: it lets Events expire and deleted ranges of Services go, mends what is written of addresses and
+//! ports, and makes again what is always there, as kube-apiserver does; unless that is left to kube-controller-manager, it collects
+//! what lost its owners, empties deleted namespaces and furnishes new ones; and, apart from that, it publishes where it is
+//! ([`endpoints`]).
 //!
 //! An [`Index`] of everything is built from a snapshot and kept by one watch of everything. What a change makes necessary
 //! becomes tasks in a [`Queue`]; a task is decided on what is in memory at that moment, and done by requests ([`hand`]), each
@@ -62,6 +63,9 @@ const MOST_EXPIRED: usize = 1000;
 /// When something is tried again that the store did not take.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// When something is tried again that is always there and cannot be made. What stands in its way may go without an event.
+const PREPARE_AGAIN: Duration = Duration::from_secs(10);
+
 /// When people are told about changes that change nothing else.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -96,6 +100,8 @@ enum Task {
 enum Done {
     /// It is done, or somebody else did it.
     Well,
+    /// It could not be done now, for that reason, and is to be tried again when so much time has passed.
+    Again(Duration, String),
     /// A namespace was looked through.
     Emptied { namespace: String, outcome: emptying::Outcome },
     /// It was not done.
@@ -229,8 +235,13 @@ impl Tending {
         if let (What::Put, Some(grant)) = (what, Grant::of(&entry.key)) {
             self.queue.now(Task::Mend(Suspect::Grant(grant)));
         }
-        if what == What::Delete && ranges::is_always_there(&entry.key) {
+        let is_missed =
+            ranges::is_always_there(&entry.key) || Grant::of(&entry.key).is_some_and(|grant| self.hand.is_first(grant));
+        if what == What::Delete && is_missed {
             self.queue.now(Task::Prepare);
+        }
+        if !self.hand.is_tended() {
+            return;
         }
         let mut todo = Todo::default();
         self.index.note(what, &entry.key, &entry.value, &mut todo);
@@ -294,7 +305,13 @@ impl Tending {
             }
             Task::Prepare => {
                 let (task, hand) = (task.clone(), self.hand.clone());
-                Some(Box::pin(async move { (task, hand.prepare().await.into()) }))
+                Some(Box::pin(async move {
+                    match hand.prepare().await {
+                        Ok(None) => (task, Done::Well),
+                        Ok(Some(why)) => (task, Done::Again(PREPARE_AGAIN, why)),
+                        Err(refused) => (task, Done::Refused(refused)),
+                    }
+                }))
             }
             Task::Furnish(namespace) => {
                 let missing = furnishing::missing(store, namespace, self.hand.authority());
@@ -328,6 +345,10 @@ impl Tending {
         self.queue.done(task);
         match done {
             Done::Well => {}
+            Done::Again(time, why) => {
+                debug!(?task, why, "it will be tried again");
+                self.queue.at(Instant::now() + time, task.clone());
+            }
             Done::Emptied { namespace, outcome } => {
                 self.index.counted(&namespace, outcome.left);
                 if let Some(again) = outcome.again {

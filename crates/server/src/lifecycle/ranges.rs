@@ -89,7 +89,9 @@ pub(super) fn leave(hand: &Hand, key: &str) -> Option<Leave> {
     let (place, entry) = (Place::of(key)?, hand.store().get(key)?);
     let (seen, object) = (Seen::of(&entry.value), super::seen::whole(&place, &entry.value));
     let is_held = behaviour(place.resource.kind).is_held(hand.around(), &object);
-    (seen.is_terminating() && !is_held).then_some(Leave { place, seen })
+    // A controller that gave it the finalizer also takes it.
+    let is_theirs = !hand.is_tended() && seen.has_finalizer(FINALIZER);
+    (seen.is_terminating() && !is_held && !is_theirs).then_some(Leave { place, seen })
 }
 
 impl Leave {

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use space::Cidr;
 use tracing::warn;
 
-use super::{namespaces, service_cidrs};
+use super::grants::Grant;
+use super::telling::{Told, reference, tell};
+use super::{extent, namespaces, node_ports, service_cidrs};
 use crate::Config;
 use crate::access::{MASTERS, User};
 use crate::front::Trigger;
@@ -26,20 +28,32 @@ const FROM_FLAGS: &str = "networking.kubernetes.io/service-cidr-from-flags";
 /// The port of the Service by which Pods reach the API.
 const PORT: u16 = 443;
 
-/// Makes what is missing.
+/// Makes what is missing, and holds what is there against the command line.
 pub(crate) async fn prepare(machinery: &Machinery) -> Result<(), Failure> {
+    if let Some(why) = restore(machinery).await? {
+        warn!(why, "the Service default/{NAME} cannot be made");
+    }
+    agree_on_addresses(machinery).await;
+    agree_on_ports(machinery).await;
+    Ok(())
+}
+
+/// Makes what is missing. Says why `default/kubernetes` cannot be made, if it cannot: its address may belong to another Service, or
+/// lie in no range that there is. That is no reason not to serve, but one to try again.
+pub(crate) async fn restore(machinery: &Machinery) -> Result<Option<String>, Failure> {
     let config = &machinery.config;
     for name in namespaces::ALWAYS {
         make(machinery, ("", "v1", namespaces::PREFIX), "", &namespace(name)).await?;
     }
     make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(config)).await?;
-    agree(machinery).await;
     make(machinery, ("ipam.cadastre.dev", "v1alpha1", "nodeportranges"), "", &node_port_range(config)).await?;
-    // Its address may belong to another Service, or lie in no range that there is. That is no reason not to serve.
-    if let Err(failure) = make(machinery, ("", "v1", "services"), "default", &service(config)).await {
-        warn!(why = failure.message, "the Service default/{NAME} cannot be made");
-    }
-    Ok(())
+    let made = make(machinery, ("", "v1", "services"), "default", &service(config)).await;
+    Ok(made.err().map(|failure| failure.message))
+}
+
+/// Whether that is the address of `default/kubernetes`.
+pub(crate) fn is_first(config: &Config, grant: Grant) -> bool {
+    first(config).is_some_and(|first| grant == Grant::Address(first))
 }
 
 /// Makes an object, unless it is there.
@@ -61,33 +75,58 @@ async fn make(
     }
 }
 
-/// Lets a second family join the range of the cluster if the command line names one now. Nothing else about a range can change.
-async fn agree(machinery: &Machinery) {
-    let entry = machinery.store.get(&format!("{}/{NAME}", service_cidrs::PREFIX));
-    let Some(object) = entry.and_then(|entry| Object::parse(&entry.value).ok()) else { return };
-    let wanted = cidrs(&machinery.config);
-    let there: Vec<String> = object
-        .at(&["spec", "cidrs"])
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|cidr| cidr.as_str().map(str::to_owned))
-        .collect();
+/// Lets a second family join the range of the cluster if the command line names one now. Nothing else about a range can change, so
+/// people are told if it is not as the command line says.
+async fn agree_on_addresses(machinery: &Machinery) {
+    let Some(object) = own(machinery, service_cidrs::PREFIX) else { return };
+    let (there, wanted) = (extent::texts(&object), cidrs(&machinery.config));
+    let tell = async |reason: &str, note: String| {
+        let regarding = reference(&object, "networking.k8s.io/v1", "ServiceCIDR");
+        complain(machinery, regarding, "kubernetes-service-cidr-controller", reason, note).await;
+    };
     if there == wanted {
+        if let Some((reason, message)) = service_cidrs::not_ready(&object) {
+            tell(reason, format!("Configuration matches, but {message}")).await;
+        }
         return;
     }
+    let shown = |cidrs: &[String]| format!("[{}]", cidrs.join(" "));
     if there.len() == 1 && wanted.len() == 2 && there[0] == wanted[0] {
         let path = format!("/apis/networking.k8s.io/v1/servicecidrs/{NAME}");
-        match merge(machinery, path, &json!({"spec": {"cidrs": wanted}})).await {
-            Ok(()) => return,
-            Err(why) => {
-                warn!(why, "the default ServiceCIDR can not be upgraded from {there:?} to dual stack {wanted:?}");
-            }
-        }
+        let Err(why) = merge(machinery, path, &json!({"spec": {"cidrs": wanted}})).await else { return };
+        let (there, wanted) = (shown(&there), shown(&wanted));
+        let note = format!("The default ServiceCIDR can not be upgraded from {there} to dual stack {wanted} : {why}");
+        return tell("KubernetesDefaultServiceCIDRError", note).await;
     }
-    warn!(
-        "the default ServiceCIDR {there:?} does not match the ranges of the command line {wanted:?}; it stays as it is"
+    let note = format!(
+        "The default ServiceCIDR {} does not match the controller flag configurations {}",
+        shown(&there),
+        shown(&wanted)
     );
+    tell("KubernetesDefaultServiceCIDRInconsistent", note).await;
+}
+
+/// Tells people if the range of node ports is not as the command line says. It stays as it is.
+async fn agree_on_ports(machinery: &Machinery) {
+    let Some(object) = own(machinery, node_ports::RANGES) else { return };
+    let (first, last) = machinery.config.node_ports;
+    let (there, wanted) = (extent::texts(&object).join(" "), format!("{first}-{last}"));
+    if there != wanted {
+        let note = format!("The default NodePortRange {there} does not match the flag configuration {wanted}");
+        let regarding = reference(&object, "ipam.cadastre.dev/v1alpha1", "NodePortRange");
+        complain(machinery, regarding, "cadastre", "DefaultNodePortRangeInconsistent", note).await;
+    }
+}
+
+/// The range of the cluster itself.
+fn own(machinery: &Machinery, prefix: &str) -> Option<Object> {
+    let entry = machinery.store.get(&format!("{prefix}/{NAME}"))?;
+    Object::parse(&entry.value).ok()
+}
+
+async fn complain(machinery: &Machinery, regarding: Value, reporter: &'static str, reason: &str, note: String) {
+    let (reason, occasion) = (reason.to_owned(), String::new());
+    tell(&machinery.around, &Told { regarding, action: "Configuration", reporter, reason, note, occasion }).await;
 }
 
 async fn merge(machinery: &Machinery, path: String, change: &Value) -> Result<(), String> {
@@ -127,11 +166,16 @@ fn node_port_range(config: &Config) -> Value {
     })
 }
 
-fn service(config: &Config) -> Value {
-    let first = config.service_ranges.first().map(|range| match range {
+/// The address of the Service by which Pods reach the API.
+fn first(config: &Config) -> Option<IpAddr> {
+    config.service_ranges.first().map(|range| match range {
         Cidr::V4(range) => IpAddr::from(Ipv4Addr::from(range.first() + 1)),
         Cidr::V6(range) => IpAddr::from(Ipv6Addr::from(range.first() + 1)),
-    });
+    })
+}
+
+fn service(config: &Config) -> Value {
+    let first = first(config);
     let reached = config.address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(6443_u16);
     let mut service = json!({
         "apiVersion": "v1", "kind": "Service",

@@ -125,6 +125,12 @@ fn condition(object: &Object) -> Option<&Value> {
     conditions.iter().find(|condition| condition["type"] == "Ready")
 }
 
+/// Why a range is not ready, if somebody has said that it is not: the reason and the message.
+pub(crate) fn not_ready(object: &Object) -> Option<(&str, &str)> {
+    let condition = condition(object).filter(|condition| condition["status"] == "False")?;
+    Some((condition["reason"].as_str()?, condition["message"].as_str()?))
+}
+
 fn set_condition(object: &mut Object, status: &str, reason: &str, message: &str) {
     let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);
     let mut all: Vec<Value> = conditions.cloned().unwrap_or_default();

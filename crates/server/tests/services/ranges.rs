@@ -194,3 +194,66 @@ async fn a_range_that_gets_a_usable_family_is_ready() {
     assert_eq!(grown["status"]["conditions"][0]["status"], "True", "{grown}");
     cluster.make("web", json!({"clusterIP": "fd08::9"})).await;
 }
+
+#[tokio::test]
+async fn what_another_has_for_now_is_made_when_it_is_free() {
+    let tended = Tended::with(config(&["10.7.0.0/29"]), store::embedded::Options::default()).await;
+    tended.calm().await;
+    let first = "ipaddresses.networking.k8s.io/10.7.0.1";
+    let thief = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+        "metadata": {"name": "10.7.0.1", "uid": "u", "resourceVersion": ""},
+        "spec": {"parentRef": {"resource": "x", "name": "y"}},
+    });
+    let value = api::Object::from_value(thief).unwrap().encode();
+    let writes = vec![
+        store::Write::Delete { key: "services/default/kubernetes".into() },
+        store::Write::Put { key: first.into(), value },
+    ];
+    tended.server.store().txn(store::Txn { compares: vec![], writes }).await.unwrap();
+    tended.calm().await;
+    tended.get(&at("kubernetes")).await.expect(404);
+    tended.delete(&format!("{ADDRESSES}/10.7.0.1")).await.expect(200);
+    tended.there(&at("kubernetes")).await;
+}
+
+#[tokio::test]
+async fn what_kube_apiserver_does_by_itself_is_done_also_where_controllers_are_at_work() {
+    let config = Config { tended: false, ..config(&["10.7.0.0/29"]) };
+    let tended = Tended::with(config, store::embedded::Options::default()).await;
+    tended.namespace("kept").await;
+    tended.delete("/api/v1/namespaces/kept").await.expect(200);
+    tended.delete(&at("kubernetes")).await.expect(200);
+    tended.there(&at("kubernetes")).await;
+    // A finalizer that a controller has set is the controller's to take.
+    tended.post(RANGES, &range("more", "10.8.0.0/24")).await.expect(201);
+    let url = format!("{RANGES}/more");
+    let finalizer = json!({"metadata": {"finalizers": ["networking.k8s.io/service-cidr-finalizer"]}});
+    tended.patch(&url, "merge-patch", &finalizer).await.expect(200);
+    tended.delete(&url).await.expect(200);
+    tended.delete(&at("kubernetes")).await.expect(200);
+    tended.there(&at("kubernetes")).await;
+    tended.get(&url).await.expect(200);
+    tended.get("/api/v1/namespaces/kept").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_changed_command_line_is_told() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    let changed = Config { node_ports: (20_000, 20_001), ..config(&["10.9.0.0/24"]) };
+    let changed = server::Server::new(cluster.server.store().clone(), changed);
+    changed.prepare().await.unwrap();
+    changed.prepare().await.unwrap();
+    let events = cluster.items("/apis/events.k8s.io/v1/namespaces/default/events").await;
+    let mut told: Vec<_> = events.iter().map(|one| (one["reason"].as_str(), one["note"].as_str())).collect();
+    told.sort_unstable();
+    let ports = "The default NodePortRange 30000-32767 does not match the flag configuration 20000-20001";
+    let cidrs = "The default ServiceCIDR [10.7.0.0/24] does not match the controller flag configurations [10.9.0.0/24]";
+    assert_eq!(
+        told,
+        [
+            (Some("DefaultNodePortRangeInconsistent"), Some(ports)),
+            (Some("KubernetesDefaultServiceCIDRInconsistent"), Some(cidrs)),
+        ]
+    );
+}
