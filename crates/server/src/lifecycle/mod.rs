@@ -46,7 +46,7 @@ use self::seen::Seen;
 use crate::front::Shutdown;
 use crate::machinery::Machinery;
 use crate::registry::grants::Grant;
-use crate::registry::services::{Mending, Suspect, mend};
+use crate::registry::services::{Mended, Mending, Suspect, mend};
 
 /// How many tasks are under way at a time.
 const MOST_TASKS: usize = 32;
@@ -297,8 +297,13 @@ impl Tending {
                         None
                     }
                     Ok(Mending::Now(mend)) => Some(Box::pin(async move {
-                        let done = mend.perform(hand.around()).await.map(drop).map_err(Refused::from);
-                        (task, done.into())
+                        let done = match mend.perform(hand.around()).await {
+                            Ok(Mended::Well | Mended::Told) => Done::Well,
+                            // What has changed need not have made it suspect once more.
+                            Ok(Mended::Lost) => Done::Again(Duration::ZERO, "it has changed".to_owned()),
+                            Err(failure) => Done::Refused(failure.into()),
+                        };
+                        (task, done)
                     })),
                     Err(failure) => Some(Box::pin(std::future::ready((task, Done::Refused(failure.into()))))),
                 }

@@ -25,7 +25,7 @@ use store::{Compare, Entry, Store};
 
 pub(crate) use self::book::Suspect;
 pub(crate) use self::ledger::{Hold, Ledger, Usage};
-pub(crate) use self::repair::{Mending, mend, repair};
+pub(crate) use self::repair::{Mended, Mending, mend, repair};
 
 use self::decision::{Refusal, held};
 use self::service::Service;

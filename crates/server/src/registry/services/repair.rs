@@ -37,6 +37,20 @@ pub(crate) struct Mend {
     told: Vec<Told>,
 }
 
+/// What became of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mended {
+    /// It is mended.
+    Well,
+    /// There was nothing that could be mended.
+    Told,
+    /// Something changed in the meantime, and need not be suspect for that: look again.
+    Lost,
+}
+
+/// How often something is looked at again that changes while it is mended, before the server starts all the same.
+const MOST_TRIES: usize = 8;
+
 /// Mends what can be mended, and tells what cannot.
 pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
     let mut suspects = around.ledger.disagreements();
@@ -47,8 +61,16 @@ pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
     }
     let mut mended = 0_usize;
     for suspect in suspects {
-        if let Mending::Now(mend) = mend(around, &suspect, Duration::ZERO)? {
-            mended += usize::from(mend.perform(around).await?);
+        for _ in 0..MOST_TRIES {
+            let Mending::Now(mend) = mend(around, &suspect, Duration::ZERO)? else { break };
+            match mend.perform(around).await? {
+                Mended::Lost => {}
+                Mended::Told => break,
+                Mended::Well => {
+                    mended += 1;
+                    break;
+                }
+            }
         }
     }
     if mended > 0 {
@@ -194,14 +216,12 @@ fn about(regarding: serde_json::Value, action: &'static str, notice: Notice, rep
 }
 
 impl Mend {
-    /// Does it, and says whether something was mended. Who was faster has left a change, and with it a suspect if there is still
-    /// something to do.
-    pub(crate) async fn perform(self, around: &Surroundings) -> Result<bool, Failure> {
-        let mut mended = false;
-        if let Some((txn, told)) = self.repair
-            && let Outcome::Committed { revision, .. } = around.store.txn(txn).await?
-        {
-            mended = true;
+    /// Does it.
+    pub(crate) async fn perform(self, around: &Surroundings) -> Result<Mended, Failure> {
+        let mut mended = Mended::Told;
+        if let Some((txn, told)) = self.repair {
+            let Outcome::Committed { revision, .. } = around.store.txn(txn).await? else { return Ok(Mended::Lost) };
+            mended = Mended::Well;
             if let Some(told) = told {
                 // Each time that it is mended is another.
                 let told = Told { occasion: revision.to_string(), ..told };
@@ -212,5 +232,48 @@ impl Mend {
             tell(around, told).await;
         }
         Ok(mended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use space::Cidr;
+    use store::Write;
+
+    use super::*;
+
+    async fn put(around: &Surroundings, key: &str, object: Value) {
+        let write = Write::Put { key: key.into(), value: Object::from_value(object).unwrap().encode() };
+        around.store.txn(Txn { compares: vec![], writes: vec![write] }).await.unwrap();
+    }
+
+    fn now(around: &Surroundings, grant: Grant) -> Mend {
+        match mend(around, &Suspect::Grant(grant), Duration::ZERO).unwrap() {
+            Mending::Now(mend) => mend,
+            Mending::Nothing | Mending::Later(_) => panic!("there is something to be mended"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_changes_while_it_is_mended_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), store::embedded::Options::default()).unwrap();
+        let around = Surroundings::new(store, &[Cidr::strict("10.0.0.0/30").unwrap()], true);
+        put(&around, "servicecidrs.networking.k8s.io/a", json!({"spec": {"cidrs": ["10.0.0.0/30"]}})).await;
+        let service = |label: &str| {
+            json!({
+                "metadata": {"namespace": "n", "name": "web", "labels": {"a": label}},
+                "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1"},
+            })
+        };
+        put(&around, "services/n/web", service("before")).await;
+        let grant = Grant::Address([10, 0, 0, 1].into());
+        let late = now(&around, grant);
+        put(&around, "services/n/web", service("after")).await;
+        assert_eq!(late.perform(&around).await.unwrap(), Mended::Lost);
+        assert_eq!(around.ledger.disagreements(), [Suspect::Grant(grant)]);
+        assert_eq!(now(&around, grant).perform(&around).await.unwrap(), Mended::Well);
+        assert_eq!(around.ledger.disagreements(), []);
     }
 }
