@@ -84,7 +84,7 @@ async fn serve(options: Options) -> Result<()> {
     };
     let mut stop = Stop::new().context("cannot take signals")?;
     let refresh = tokio::spawn(keep_certificate(credentials.clone(), identities, presented, trigger.shutdown()));
-    let tending = options.tends().then(|| tokio::spawn(tend));
+    let tending = tokio::spawn(tend);
     let publishing = publish.map(tokio::spawn);
     let running = tokio::spawn(front.run(trigger.clone()));
     announce(address, &credentials.kubeconfig());
@@ -99,7 +99,7 @@ async fn serve(options: Options) -> Result<()> {
         }
     }
     refresh.abort();
-    for task in [tending, publishing].into_iter().flatten() {
+    for task in std::iter::once(tending).chain(publishing) {
         task.await.context("the lifecycle failed")?;
     }
     store.close().await;

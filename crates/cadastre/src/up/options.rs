@@ -96,7 +96,7 @@ pub(crate) struct Options {
     /// How long Events stay after their last write
     #[arg(long, value_name = "TIME", default_value = "1h0m0s", value_parser = time, help_heading = "Lifecycle")]
     pub(super) event_ttl: Duration,
-    /// Leave dependents, namespaces and Events alone, because a controller manager looks after them
+    /// Leave dependents, namespaces and the finalizers of ranges alone, because kube-controller-manager looks after them
     #[arg(long, help_heading = "Lifecycle")]
     no_lifecycle: bool,
 
