@@ -31,6 +31,16 @@ const (
 	patience  = 20 * time.Second
 )
 
+// markedFirst says whether one of the two servers marks such an object in a write of its own also when it goes at once:
+// kube-apiserver does so with Pods, and ours with ranges of Services, so that nothing is given out of one that goes.
+func markedFirst(object runtime.Object) bool {
+	switch object.(type) {
+	case *core.Pod, *networking.ServiceCIDR, *networkingbeta.ServiceCIDR:
+		return true
+	}
+	return false
+}
+
 // now is how everything is deleted: Pods would wait for somebody to stop them.
 var now = int64(0)
 
@@ -347,14 +357,15 @@ func follow(what string, watching watch.Interface, until string) {
 				}
 				continue
 			}
-			if _, isPod := event.Object.(*core.Pod); isPod && accessor.GetDeletionTimestamp() != nil {
-				// kube-apiserver marks a Pod also when it goes at once, in a write of its own; ours deletes it in one.
+			if markedFirst(event.Object) && accessor.GetDeletionTimestamp() != nil {
 				if event.Type == watch.Modified {
 					continue
 				}
 				accessor.SetDeletionTimestamp(nil)
 				accessor.SetDeletionGracePeriodSeconds(nil)
-				accessor.SetGeneration(accessor.GetGeneration() - 1)
+				if generation := accessor.GetGeneration(); generation > 0 {
+					accessor.SetGeneration(generation - 1)
+				}
 			}
 			seen := fmt.Sprintf("%s %s", event.Type, shown(event.Object))
 			if event.Type == watch.Deleted {

@@ -6,8 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use testkit::real::{Etcd, KubeApiserver};
 
@@ -25,6 +27,8 @@ const TOKEN: &str = "token-of-all-replicas";
 /// Our server keeps at most 256 MiB of history: so many writes of this size and there is nothing left of what was before.
 const FORGET_WRITES: usize = 320;
 const FORGET_BYTES: usize = 900_000;
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(30);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Servers that share what they store.
 pub(super) struct Stand {
@@ -101,10 +105,14 @@ impl Stand {
 
     /// Has the servers forget their history: nobody can watch or page from what was before.
     pub(super) fn forget(&self) -> Result<()> {
+        let below = self.etcd.as_ref().map(Etcd::url);
         if self.is_control() {
-            return gateway::forget(self.etcd.as_ref().context("the control has an etcd")?.url());
+            return gateway::forget(below.context("the control has an etcd")?);
         }
         let mut client = self.client(0)?;
+        let first = done(client.send("GET", "/api/v1/namespaces?limit=1", None))?;
+        let token = first["metadata"]["continue"].as_str().context("there is only one namespace")?;
+        let old = format!("/api/v1/namespaces?limit=1&continue={token}");
         let path = "/api/v1/namespaces/default/configmaps";
         let body = |write: usize| {
             let ballast = "x".repeat(FORGET_BYTES);
@@ -114,7 +122,18 @@ impl Stand {
         for write in 1..FORGET_WRITES {
             done(client.send("PUT", &format!("{path}/ballast"), Some(&body(write))))?;
         }
-        done(client.send("DELETE", &format!("{path}/ballast"), None)).map(drop)
+        done(client.send("DELETE", &format!("{path}/ballast"), None))?;
+        // What a server has forgotten, the etcd below it may still know.
+        below.map(gateway::forget).transpose()?;
+        // A server looks once a second for what it may forget.
+        for replica in 0..self.addresses.len() {
+            let (mut client, began) = (self.client(replica)?, Instant::now());
+            while !matches!(client.send("GET", &old, None), Reply::Answer(410, _)) {
+                ensure!(began.elapsed() < FORGOTTEN_WITHIN, "server {replica} does not forget");
+                thread::sleep(BETWEEN_LOOKS);
+            }
+        }
+        Ok(())
     }
 }
 
