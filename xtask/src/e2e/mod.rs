@@ -94,7 +94,8 @@ enum Suite {
     Managers,
     /// Clients that speak nothing but protobuf: everything they see must be what they see of the control
     Wire,
-    /// Random writes of Services in four sorts of clusters: what ours answers, and what it gives, must be as with the control
+    /// Random writes of Services in four sorts of clusters: what ours answers, and what it gives, must be as with the control;
+    /// two servers that are asked for the same address; kill -9 while addresses are given and freed
     Services,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,

@@ -1,7 +1,8 @@
 //! The suite `services`: random writes of Services, the same on our server and on the real one beside it, in the four shapes that a
 //! cluster can have. After each of them the two must have answered the same; addresses and ports that were picked at random are not
 //! compared. What the real server is known to do wrong is excused by its name, and counted. And again and again what our server has
-//! written of who has what is held against what its Services say.
+//! written of who has what is held against what its Services say. Besides, two servers are asked for the same at the same time, and one
+//! is killed while it gives and frees.
 
 mod excuse;
 mod killed;
