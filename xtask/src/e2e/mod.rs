@@ -30,6 +30,7 @@ mod stand;
 mod store;
 mod wire;
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -62,7 +63,8 @@ pub(crate) struct Options {
     /// How many writes the suite `soak` waits for, instead of a million
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
-    /// Begin the random choices of writers and faults with this number, instead of another one each time
+    /// Begin the random choices of writers and faults with this number, instead of another one each time; a quick run
+    /// makes the same choices every time, so that what it says of a change does not depend on luck
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write what came of the suite `upstream` to docs/reference/compatibility.md
@@ -71,6 +73,17 @@ pub(crate) struct Options {
     /// Run this program instead of building it
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
+}
+
+/// What the random choices of a quick run begin with.
+const QUICK_SEED: u64 = 1;
+
+impl Options {
+    /// What the random choices begin with.
+    fn seed(&self) -> u64 {
+        let usual = || if self.quick { QUICK_SEED } else { RandomState::new().hash_one(std::process::id()) };
+        self.seed.unwrap_or_else(usual)
+    }
 }
 
 /// What is run.

@@ -75,6 +75,8 @@ pub(crate) async fn insert(
         // What the kind sets by itself afterwards is nobody's.
         write::account(kind, manager, None, None, &mut object)?;
     }
+    // Whether its namespace takes it comes before what is wrong with it.
+    let mut depends = registry::admit(store, kind, namespace, &object).await?;
     registry::complete(store, kind, namespace, &mut object).await?;
     // What is accounted for is in the form that is stored. Kinds that are completed also prepare their creates.
     if manager.is_none() || kind.prepares_create() {
@@ -104,7 +106,6 @@ pub(crate) async fn insert(
             registry::behaviour(kind).refuse_create(kind, object)?;
         }
         let name = object.name().to_owned();
-        let depends = registry::admit(store, kind, namespace, &name).await?;
         let is_last_name = !generated || attempt >= MOST_NAMES || kind.naming == Naming::Verbatim;
         if is_vain {
             store.settle().await?;
@@ -116,11 +117,12 @@ pub(crate) async fn insert(
         }
         let value = show::encode_stored(resource, object);
         let put = Write::Put { key: key.clone(), value };
-        match write::commit(store, Compare::Absent(key), put, depends, along).await? {
+        match write::commit(store, Compare::Absent(key), put, depends.clone(), along).await? {
             Committed::Done(Some(entry)) => return Ok(Done::Stored(entry)),
             Committed::Done(None) => return Err(Failure::internal("the store did not return what it wrote")),
             Committed::Object(Some(entry)) if is_last_name => return Err(exists(resource, &name, &entry.value)),
-            Committed::Object(_) | Committed::Surroundings => {}
+            Committed::Object(_) => {}
+            Committed::Surroundings => depends = registry::admit(store, kind, namespace, object).await?,
         }
     }
     Err(Failure::conflict(kind, object.name(), "its namespace changes too often; try again"))

@@ -3,7 +3,7 @@
 //! The texts are those that Kubernetes clients match on. Everything that can go wrong in the machinery ends as one of
 //! these; nothing else turns an error into an answer.
 
-use api::{Errors, Kind, Path};
+use api::{Errors, Kind, Object, Path};
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::json;
@@ -148,6 +148,13 @@ impl Failure {
     pub fn forbidden(kind: &Kind, name: &str, why: impl std::fmt::Display) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", kind.qualified_plural());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
+    }
+
+    /// A new object may not come in. It may have no name yet: then it goes by what its name is to begin with, if anything.
+    pub fn not_admitted(kind: &Kind, object: &Object, why: impl std::fmt::Display) -> Self {
+        let names = [object.name(), object.text(&["metadata", "generateName"]), "Unknown"];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        Self::forbidden(kind, name, why)
     }
 
     /// The object is not valid.

@@ -142,11 +142,16 @@ struct Stored;
 impl Behaviour for Stored {}
 
 /// The condition under which a new object may come to be, if there is one.
-pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Compare>, Failure> {
+pub(crate) async fn admit(
+    store: &Store,
+    kind: &Kind,
+    namespace: &str,
+    object: &Object,
+) -> Result<Option<Compare>, Failure> {
     if !kind.is_namespaced() {
         return Ok(None);
     }
-    namespaces::admit(store, kind, namespace, name).await.map(Some)
+    namespaces::admit(store, kind, namespace, object).await.map(Some)
 }
 
 /// Waits until what writes under way want is theirs, or free again.

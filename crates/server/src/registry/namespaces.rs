@@ -53,7 +53,7 @@ impl Behaviour for Namespaces {
 ///
 /// With the condition in the transaction that creates the object, nothing can get into a namespace behind the back of
 /// its deletion.
-pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &str) -> Result<Compare, Failure> {
+pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, object: &Object) -> Result<Compare, Failure> {
     let key = format!("{PREFIX}/{namespace}");
     let takes = |entry: &Entry| !Facts::of(entry).is_terminating();
     let mut entry = store.get(&key);
@@ -64,7 +64,7 @@ pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &st
     }
     match entry {
         Some(entry) if takes(&entry) => Ok(Compare::At(key.into(), entry.revision)),
-        Some(_) => Err(terminating(kind, namespace, name)),
+        Some(_) => Err(terminating(kind, namespace, object)),
         None => {
             let message = format!("namespaces {namespace:?} not found");
             let mut failure = Failure::new(StatusCode::NOT_FOUND, "NotFound", message);
@@ -75,9 +75,9 @@ pub(crate) async fn admit(store: &Store, kind: &Kind, namespace: &str, name: &st
     }
 }
 
-fn terminating(kind: &Kind, namespace: &str, name: &str) -> Failure {
+fn terminating(kind: &Kind, namespace: &str, object: &Object) -> Failure {
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    Failure::forbidden(kind, name, why).because(
+    Failure::not_admitted(kind, object, why).because(
         "NamespaceTerminating",
         format!("namespace {namespace} is being terminated"),
         "metadata.namespace",

@@ -46,7 +46,7 @@ pub(super) async fn complete(store: &Store, kind: &Kind, namespace: &str, pod: &
     let name = pod.text(&["spec", "serviceAccountName"]).to_owned();
     let Some(account) = account(store, namespace, &name).await? else {
         let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
-        return Err(Failure::forbidden(kind, pod.name(), why));
+        return Err(Failure::not_admitted(kind, pod, why));
     };
     let wants = |object: &Object, path: &[&str]| object.at(path).and_then(Value::as_bool);
     let mounts = wants(pod, &["spec", "automountServiceAccountToken"])
@@ -65,7 +65,7 @@ pub(super) async fn complete(store: &Store, kind: &Kind, namespace: &str, pod: &
     let class = pod.text(&["spec", "runtimeClassName"]);
     if !class.is_empty() {
         let why = format!("pod rejected: RuntimeClass {class:?} not found");
-        return Err(Failure::forbidden(kind, pod.name(), why));
+        return Err(Failure::not_admitted(kind, pod, why));
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn mount(pod: &mut Object) {
 
 /// Fills in the priority that goes with the class.
 fn rank(kind: &Kind, pod: &mut Object) -> Result<(), Failure> {
-    let refused = |why: String| Err(Failure::forbidden(kind, pod.name(), why));
+    let refused = |why: String| Err(Failure::not_admitted(kind, pod, why));
     let class = pod.text(&["spec", "priorityClassName"]);
     let priority = match CLASSES.iter().find(|(name, _)| *name == class) {
         Some((_, priority)) => *priority,

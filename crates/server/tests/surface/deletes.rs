@@ -79,6 +79,9 @@ async fn a_namespace_that_goes_takes_nothing_in_and_leaves_when_it_is_finalized(
     let status = refused.expect(403);
     assert_eq!(status["details"]["causes"][0]["reason"], "NamespaceTerminating");
     assert!(refused.message().contains("because it is being terminated"), "{}", refused.text());
+    let wrong = json!({"metadata": {"generateName": "gen-"}, "data": {"a/b": ""}});
+    let refused = fixture.post("/api/v1/namespaces/n/configmaps", &wrong).await;
+    assert!(refused.message().starts_with("configmaps \"gen-\" is forbidden: "), "{}", refused.text());
     let mut finalized = going.clone();
     finalized["spec"]["finalizers"] = json!([]);
     fixture.put("/api/v1/namespaces/n/finalize", &finalized).await.expect(200);

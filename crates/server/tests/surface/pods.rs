@@ -70,6 +70,15 @@ async fn a_pod_that_asks_for_what_is_not_there_is_refused() {
         let answer = fixture.post(PODS, &pod("a", &spec)).await;
         assert_eq!((answer.code.as_u16(), answer.message()), (403, format!("pods \"a\" is forbidden: {why}")));
     }
+    // It is refused before it gets a name.
+    let spec = json!({"runtimeClassName": "r"});
+    for (metadata, name) in [(json!({"generateName": "gen-"}), "gen-"), (json!({}), "Unknown")] {
+        let mut pod = pod("", &spec);
+        pod["metadata"] = metadata;
+        let answer = fixture.post(PODS, &pod).await;
+        let why = format!("pods {name:?} is forbidden: pod rejected: RuntimeClass \"r\" not found");
+        assert_eq!((answer.code.as_u16(), answer.message()), (403, why));
+    }
     let critical = fixture.post(PODS, &pod("a", &json!({"priorityClassName": "system-node-critical"}))).await;
     assert_eq!(critical.expect(201)["spec"]["priority"], 2_000_001_000);
 }

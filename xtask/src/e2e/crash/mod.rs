@@ -6,7 +6,6 @@ mod traffic;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -78,7 +77,7 @@ impl Scenario {
 pub(super) fn run(scenario: Scenario, servers: &Servers, options: &Options, places: &[Place], report: &mut Report) {
     for place in places {
         let rounds = scenario.rounds(options);
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+        let seed = options.seed();
         let began = Instant::now();
         let outcome = servers.folder(scenario.suite(), *place).and_then(|folder| {
             let stage = Stage { servers, folder: &folder, rounds, seed };

@@ -8,7 +8,6 @@ mod fields;
 mod side;
 mod steps;
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -29,7 +28,7 @@ const QUICK_STEPS: u32 = 60;
 
 /// Runs the suite on one server, a case for each kind.
 pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &mut Report) -> Result<()> {
-    let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+    let seed = options.seed();
     let steps = options.rounds.unwrap_or(if options.quick { QUICK_STEPS } else { STEPS });
     let folder = servers.folder(SUITE, place)?;
     let (ours, theirs) = (servers.start(place, &folder)?, servers.start(Place::Control, &folder.join("control"))?);

@@ -41,7 +41,7 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
     for client in [&control, &ours] {
         furnish(client)?;
     }
-    let seed = options.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ 0x0b1e_c75e_ed00);
+    let seed = options.seed();
     let rounds = options.rounds.unwrap_or(if options.quick { QUICK_ROUNDS } else { ROUNDS });
     for kind in changes::kinds()? {
         let began = Instant::now();

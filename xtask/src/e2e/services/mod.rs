@@ -12,7 +12,6 @@ mod steps;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,7 +57,7 @@ const QUICK_KILLS: u32 = 20;
 /// Runs the suite on one server: a case for each shape and one in which it is killed; or, on two servers, those in which they give
 /// out of the same ranges.
 pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &mut Report) -> Result<()> {
-    let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+    let seed = options.seed();
     let folder = servers.folder(SUITE, place)?;
     let mut case = |name: &str, run: &dyn Fn(&Path) -> Result<String>| {
         let began = Instant::now();

@@ -9,7 +9,6 @@ mod witness;
 mod writers;
 
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
@@ -57,7 +56,7 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
     let folder = servers.folder(SUITE, place)?;
     let usual = if options.quick { QUICK_WRITES } else { WRITES };
     let writes = options.writes.unwrap_or(usual);
-    let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
+    let seed = options.seed();
     let began = Instant::now();
     let came = soak(servers, &folder, writes, seed).with_context(|| format!("the seed was {seed}"));
     let outcome = came.map_or_else(|why| Outcome::Failed(format!("{why:#}")), Outcome::Ok);

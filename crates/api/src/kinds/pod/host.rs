@@ -28,6 +28,27 @@ pub(super) fn validate_name(spec: &Value, errors: &mut Errors) {
     meta::invalid_text(&path, name, names::subdomain(name, false), errors);
 }
 
+/// A pod with users of its own shares nothing else with the machine either. The odd names of two fields are as clients know them.
+pub(super) fn validate_users(spec: &Value, errors: &mut Errors) {
+    if spec.get("hostUsers").and_then(Value::as_bool).unwrap_or(true) {
+        return;
+    }
+    let path = Path::new("spec");
+    let why = "when `hostUsers` is false";
+    for (field, told) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if flag(spec, field) {
+            errors.forbidden(&path.child(told), why);
+        }
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for (index, container) in items(spec, list).iter().enumerate() {
+            if !items(container, "volumeDevices").is_empty() {
+                errors.forbidden(&path.child(list).index(index).child("volumeDevices"), why);
+            }
+        }
+    }
+}
+
 /// Settings of the kernel are named as the kernel does it, each once.
 pub(super) fn validate_settings(spec: &Value, errors: &mut Errors) {
     let Some(context) = spec.get("securityContext") else { return };
@@ -69,6 +90,26 @@ mod tests {
     fn faults(mut spec: Value) -> Vec<String> {
         spec["containers"] = json!([{"name": "a", "image": "x"}]);
         create_faults(&KIND, json!({"spec": spec}))
+    }
+
+    #[test]
+    fn a_pod_with_users_of_its_own_shares_nothing_with_its_machine() {
+        let spec = json!({
+            "hostNetwork": true, "hostPID": true, "hostIPC": true,
+            "containers": [{}, {"volumeDevices": [{"name": "v"}]}], "initContainers": [{"volumeDevices": [{"name": "v"}]}],
+        });
+        let found = |users: Value| {
+            let mut spec = spec.clone();
+            spec["hostUsers"] = users;
+            let mut errors = Errors::new();
+            validate_users(&spec, &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!((found(json!(true)), found(json!(null))), (Vec::new(), Vec::new()));
+        let fields =
+            ["hostNetwork", "HostPID", "HostIPC", "initContainers[0].volumeDevices", "containers[1].volumeDevices"];
+        let why = fields.map(|field| format!("spec.{field}: Forbidden: when `hostUsers` is false"));
+        assert_eq!(found(json!(false)), why);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn validate(pod: &Object, errors: &mut Errors) {
 pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
     let spec = part(pod, "spec");
     let path = Path::new("spec");
-    let volumes = volumes::validate(spec, errors);
+    let volumes = volumes::validate(pod.name(), spec, errors);
     containers::validate(spec, &volumes, errors);
     validate_host_network(spec, errors);
     for (name, known) in [("restartPolicy", &RESTART_POLICIES[..]), ("dnsPolicy", &DNS_POLICIES)] {
@@ -46,6 +46,7 @@ pub(super) fn validate_spec(pod: &Object, errors: &mut Errors) {
     security::validate_dns(spec, errors);
     validate_gates(spec, errors);
     placement::validate_spread(spec, errors);
+    host::validate_users(spec, errors);
     host::validate_name(spec, errors);
     let check = |name: &str, rule: fn(&str, bool) -> Vec<String>, errors: &mut Errors| {
         let value = text(spec, name);

@@ -49,39 +49,49 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Notes what is wrong with the volumes; the names of those that are right.
-pub(super) fn validate<'a>(spec: &'a Value, errors: &mut Errors) -> HashSet<&'a str> {
+/// Notes what is wrong with the volumes of the pod of that name; the names of those that are right.
+pub(super) fn validate<'a>(pod: &str, spec: &'a Value, errors: &mut Errors) -> HashSet<&'a str> {
     let mut good = HashSet::new();
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let path = Path::new("spec").child("volumes").index(index);
         let before = errors.len();
-        let mut found = false;
+        let (mut found, named) = (false, text(volume, "name"));
         for name in SOURCES {
             let Some(source) = volume.get(name).filter(|source| !source.is_null()) else { continue };
             if found {
                 errors.forbidden(&path.child(name), "may not specify more than 1 volume type");
             } else {
                 validate_source(&path.child(name), name, source, errors);
+                if name == "ephemeral" && !pod.is_empty() && !named.is_empty() {
+                    validate_claim(&path, pod, named, errors);
+                }
             }
             found = true;
         }
         if !found {
             errors.required(&path, "must specify a volume type");
         }
-        let name = text(volume, "name");
-        if name.is_empty() {
+        if named.is_empty() {
             errors.required(&path.child("name"), "");
         } else {
-            meta::invalid_text(&path.child("name"), name, names::label(name, false), errors);
+            meta::invalid_text(&path.child("name"), named, names::label(named, false), errors);
         }
-        if good.contains(name) {
-            errors.duplicate(&path.child("name"), &Value::from(name));
+        if good.contains(named) {
+            errors.duplicate(&path.child("name"), &Value::from(named));
         }
         if errors.len() == before {
-            good.insert(name);
+            good.insert(named);
         }
     }
     good
+}
+
+/// The claim that will be made for an ephemeral volume is named after it and its pod.
+fn validate_claim(path: &Path, pod: &str, volume: &str, errors: &mut Errors) {
+    let claim = format!("{pod}-{volume}");
+    for why in names::subdomain(&claim, false) {
+        errors.invalid(&path.child("name"), &Value::from(volume), format!("PVC name {claim:?}: {why}"));
+    }
 }
 
 fn validate_source(path: &Path, name: &str, source: &Value, errors: &mut Errors) {
@@ -248,7 +258,7 @@ mod tests {
 
     fn faults(volumes: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        validate(&json!({ "volumes": volumes }), &mut errors);
+        validate("pod", &json!({ "volumes": volumes }), &mut errors);
         errors.iter().map(|error| error.to_string().replacen("spec.volumes", "", 1)).collect()
     }
 
@@ -271,6 +281,13 @@ mod tests {
                 "[6]: Required value: must specify a volume type",
             ]
         );
+    }
+
+    #[test]
+    fn the_claim_of_an_ephemeral_volume_has_a_name_too() {
+        let told = faults(&json!([{"name": "a", "ephemeral": {}}, {"name": "B", "ephemeral": {}}]));
+        assert!(told[0].starts_with("[1].name: Invalid value: \"B\": PVC name \"pod-B\": a lowercase"), "{told:?}");
+        assert_eq!(told.len(), 2);
     }
 
     #[test]
