@@ -170,7 +170,7 @@ pub struct Kind {
     /// Fills in what was left out. Runs on every object that comes in.
     pub default: fn(&mut Object),
     /// What a create ignores of the request (a given status, say), and what it sets by itself.
-    pub prepare_create: fn(&mut Object),
+    pub prepare_create: Option<fn(&mut Object)>,
     /// What an update ignores of the request, and what it carries over from the old object.
     pub prepare_update: fn(&mut Object, &Object),
     /// What a write of `/status` carries over from the old object.
@@ -222,7 +222,7 @@ impl Kind {
         status_ignores: &[&["spec"]],
         grace: |_, _| 0,
         default: |_| {},
-        prepare_create: |_| {},
+        prepare_create: None,
         prepare_update: |_, _| {},
         prepare_status: |_, _| {},
         validate: |_, _| {},
@@ -275,12 +275,6 @@ impl Kind {
         }
     }
 
-    /// Whether a create may change what is asked for, beyond its defaults.
-    pub fn prepares_create(&self) -> bool {
-        // Functions at one address do the same. Where equal ones are at two, this is only slower.
-        !std::ptr::fn_addr_eq(self.prepare_create, Self::BASE.prepare_create)
-    }
-
     /// Whether it has that subresource.
     pub fn has(&self, subresource: Subresource) -> bool {
         self.subresources.contains(&subresource)
@@ -294,13 +288,6 @@ fn qualified(name: &str, group: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kind_that_says_nothing_of_creates_prepares_none() {
-        assert!(!Kind::BASE.prepares_create());
-        let prepares = |object: &mut Object| drop(object.fields_mut().remove("status"));
-        assert!(Kind { prepare_create: prepares, ..Kind::BASE }.prepares_create());
-    }
 
     #[test]
     fn what_a_write_ignores_follows_from_its_part() {

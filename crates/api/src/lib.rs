@@ -8,6 +8,7 @@ pub mod apply;
 mod at_work;
 mod encoded;
 pub mod field;
+mod json;
 pub mod kind;
 pub mod kinds;
 pub mod meta;

@@ -139,17 +139,23 @@ fn validate_common(kind: &Kind, object: &Object, errors: &mut Errors) {
             "must be greater than or equal to 0",
         );
     }
-    let map = |name| object.at(&["metadata", name]).and_then(Value::as_object);
-    validate_labels(map("labels"), &path.child("labels"), errors);
-    validate_annotations(map("annotations"), &path.child("annotations"), errors);
-    validate_owners(object, &path.child("ownerReferences"), errors);
-    validate_finalizers(kind, object, &path.child("finalizers"), errors);
-    validate_managed_fields(object, errors);
+    // Most objects have few of these. The order is that in which clients are told.
+    let metadata = object.metadata();
+    for name in ["labels", "annotations", "ownerReferences", "finalizers", "managedFields"] {
+        match (name, metadata.and_then(|metadata| metadata.get(name))) {
+            (_, None) => {}
+            ("finalizers", _) => validate_finalizers(kind, object, &path.child(name), errors),
+            ("ownerReferences", Some(Value::Array(owners))) => validate_owners(owners, &path.child(name), errors),
+            ("managedFields", Some(Value::Array(entries))) => validate_managed_fields(entries, errors),
+            ("annotations", Some(Value::Object(all))) => validate_annotations(all, &path.child(name), errors),
+            (_, value) => validate_labels(value.and_then(Value::as_object), &path.child(name), errors),
+        }
+    }
 }
 
-fn validate_annotations(annotations: Option<&Map<String, Value>>, path: &Path, errors: &mut Errors) {
+fn validate_annotations(annotations: &Map<String, Value>, path: &Path, errors: &mut Errors) {
     let mut size = 0;
-    for (key, value) in annotations.into_iter().flatten() {
+    for (key, value) in annotations {
         invalid_text(path, key, names::qualified_name(&key.to_lowercase()), errors);
         size += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -158,8 +164,7 @@ fn validate_annotations(annotations: Option<&Map<String, Value>>, path: &Path, e
     }
 }
 
-fn validate_owners(object: &Object, path: &Path, errors: &mut Errors) {
-    let Some(owners) = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array) else { return };
+fn validate_owners(owners: &[Value], path: &Path, errors: &mut Errors) {
     let all = LazyCell::new(|| format!("[{}]", owners.iter().map(shown_owner).collect::<Vec<_>>().join(",")));
     let mut controller: Option<String> = None;
     for owner in owners {
@@ -214,9 +219,8 @@ fn validate_finalizers(kind: &Kind, object: &Object, path: &Path, errors: &mut E
 }
 
 /// Every object has entries, and hardly one is wrong: a path is made only then.
-fn validate_managed_fields(object: &Object, errors: &mut Errors) {
-    let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
-    for (index, entry) in entries.into_iter().flatten().enumerate() {
+fn validate_managed_fields(entries: &[Value], errors: &mut Errors) {
+    for (index, entry) in entries.iter().enumerate() {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let path = |name: &str| Path::new("metadata").child("managedFields").index(index).child(name);
         let operation = text("operation");

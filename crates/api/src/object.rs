@@ -5,8 +5,13 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::json::{write, write_text};
+
 /// What stands where the revision goes in an encoded object: the store writes it between the last two quotes.
 pub const REVISION_MARK: &str = "\"resourceVersion\":\"\"";
+
+/// As long as most objects are when they are encoded, or longer. What is stored is a copy without the rest.
+const USUAL_LENGTH: usize = 2048;
 
 const MANAGED_FIELDS: &str = "managedFields";
 
@@ -146,7 +151,12 @@ impl Object {
     /// None of what precedes the revision can hold a quote, so the first [`REVISION_MARK`] in the bytes is the revision's
     /// place, and whoever serves another version of a kind exchanges the front of the bytes and leaves the rest alone.
     pub fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(512);
+        self.encode_with(None)
+    }
+
+    /// The same with those `managedFields`, which are encoded already, instead of its own.
+    pub fn encode_with(&self, managed_fields: Option<&[u8]>) -> Bytes {
+        let mut out = Vec::with_capacity(USUAL_LENGTH);
         out.extend_from_slice(b"{\"kind\":");
         write(&mut out, self.0.get("kind").unwrap_or(&Value::Null));
         out.extend_from_slice(b",\"apiVersion\":");
@@ -172,8 +182,13 @@ impl Object {
             }
         }
         // Last, so that who looks for something in the metadata need not read them.
-        if let Some(entries) = metadata.get(MANAGED_FIELDS) {
-            write_entries(&mut out, entries);
+        match (managed_fields, metadata.get(MANAGED_FIELDS)) {
+            (Some(text), _) => {
+                out.extend_from_slice(b",\"managedFields\":");
+                out.extend_from_slice(text);
+            }
+            (None, Some(entries)) => write_entries(&mut out, entries),
+            (None, None) => {}
         }
         out.push(b'}');
         for (name, value) in &self.0 {
@@ -221,15 +236,6 @@ fn child<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<Stri
         Value::Object(fields) => fields,
         _ => unreachable!("it was made an object above"),
     }
-}
-
-fn write(out: &mut Vec<u8>, value: &Value) {
-    // Writing a value to memory cannot fail: its keys are strings and its numbers are finite.
-    let _ = serde_json::to_writer(out, value);
-}
-
-fn write_text(out: &mut Vec<u8>, text: &str) {
-    let _ = serde_json::to_writer(out, text);
 }
 
 #[cfg(test)]

@@ -39,12 +39,16 @@ use self::managers::{Manager, Managers, Operation, is_reset, ownable};
 use self::owned::{fields, reconciled};
 pub use self::set::Set;
 use self::shape::Shape;
+use crate::json;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::schema::{self, Definition};
 
 /// Who has what was there before an object was applied the first time, if nobody kept account.
 const BEFORE: &str = "before-first-apply";
+
+/// As long as the `managedFields` of most new objects are, or longer.
+const USUAL_ACCOUNT: usize = 1024;
 
 /// A write: of what, by whom, when.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +124,6 @@ pub fn apply(write: &Write<'_>, live: Option<&Object>, config: &Object, force: b
 pub fn update(write: &Write<'_>, live: Option<&Object>, new: &mut Object) {
     let given = new.remove(&["metadata", "managedFields"]);
     let Ok(target) = Target::of(write) else { return };
-    if live.is_none() && given.is_none() {
-        return target.create(new);
-    }
     let kept = || Managers::parse(managed_fields(live)).unwrap_or_default();
     let mut managers = if !write.subresource.is_empty() {
         kept()
@@ -139,6 +140,28 @@ pub fn update(write: &Write<'_>, live: Option<&Object>, new: &mut Object) {
     let before = live.map_or_else(|| nothing(target.definition), Object::fields);
     target.update(before, new.fields(), &mut managers, write.manager);
     set_managed_fields(new, managers);
+}
+
+/// The same for a new object that says nothing of managers, which is most of what is written: its `managedFields` as they are
+/// stored. None if there is nothing in it that somebody can have.
+pub fn create(write: &Write<'_>, new: &Object) -> Option<Vec<u8>> {
+    let target = Target::of(write).ok()?;
+    let mut out = Vec::with_capacity(USUAL_ACCOUNT);
+    for (before, value) in [
+        ("[{\"manager\":", named(write.manager)),
+        (",\"operation\":", "Update"),
+        (",\"apiVersion\":", &target.api_version),
+        (",\"time\":", write.time),
+        (",\"fieldsType\":", "FieldsV1"),
+    ] {
+        out.extend_from_slice(before.as_bytes());
+        json::write_text(&mut out, value);
+    }
+    out.extend_from_slice(b",\"fieldsV1\":");
+    let nothing = nothing(target.definition);
+    let has_some = created::write_fields(&mut out, target.root, nothing, new.fields(), write.ignored);
+    out.extend_from_slice(b"}]");
+    has_some.then_some(out)
 }
 
 /// If the times in `managedFields` are all that differs between two versions of an object, they stay as they were: the
@@ -245,16 +268,6 @@ impl<'a> Target<'a> {
         Ok((changed.then_some(new), managers))
     }
 
-    /// Gives a new object, which says nothing of managers, to the writer.
-    fn create(&self, new: &mut Object) {
-        let fields = created::fields(self.root, nothing(self.definition), new.fields(), self.write.ignored);
-        if !fields.is_empty() {
-            let manager = self.manager(self.write.manager, Operation::Update(self.api_version.clone()));
-            let entry = managers::entry(manager, self.api_version.clone(), Some(self.write.time.to_owned()), fields);
-            new.set(&["metadata", "managedFields"], Value::Array(vec![entry]));
-        }
-    }
-
     /// Gives what changed to a manager by update.
     fn update(&self, live: &Map<String, Value>, new: &Map<String, Value>, managers: &mut Managers, name: &str) {
         managers.each_set(|set| reconciled(self.root, set));
@@ -275,9 +288,13 @@ impl<'a> Target<'a> {
     }
 
     fn manager(&self, name: &str, operation: Operation) -> Manager {
-        let name = if name.is_empty() { "unknown" } else { name };
-        Manager { name: name.to_owned(), operation, subresource: self.write.subresource.to_owned() }
+        Manager { name: named(name).to_owned(), operation, subresource: self.write.subresource.to_owned() }
     }
+}
+
+/// What a manager goes by, also one of whom nothing is known.
+fn named(manager: &str) -> &str {
+    if manager.is_empty() { "unknown" } else { manager }
 }
 
 /// What objects hold before anything is in them: with Go types, what these hold when they are empty.

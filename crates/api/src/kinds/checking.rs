@@ -24,7 +24,7 @@ fn prepared(kind: &Kind, object: Value, prepare: impl FnOnce(&mut Object)) -> Ob
 
 /// The object as it would be stored by a create.
 pub(super) fn created(kind: &Kind, object: Value) -> Object {
-    prepared(kind, object, kind.prepare_create)
+    prepared(kind, object, kind.prepare_create.unwrap_or(|_| {}))
 }
 
 /// The object as it would be stored by an update.

@@ -22,7 +22,7 @@ pub(super) static KIND: Kind = Kind {
     counts_generation: true,
     counts_labels: true,
     default,
-    prepare_create: drop_topology,
+    prepare_create: Some(drop_topology),
     prepare_update: |new, old| {
         if new.at(&["endpoints"]) != old.at(&["endpoints"]) {
             drop_topology(new);

@@ -18,10 +18,10 @@ pub(super) static KIND: Kind = Kind {
     unconditional_update: false,
     create_on_update: true,
     // These two belong to coordinated election, which nobody here takes part in.
-    prepare_create: |object| {
+    prepare_create: Some(|object| {
         object.remove(&["spec", "strategy"]);
         object.remove(&["spec", "preferredHolder"]);
-    },
+    }),
     prepare_update,
     validate,
     validate_update: |new, _, errors| validate(new, errors),

@@ -192,7 +192,7 @@ mod tests {
             for value in &odd {
                 let mut object = Object::from_value(value.clone()).unwrap();
                 (kind.default)(&mut object);
-                (kind.prepare_create)(&mut object);
+                kind.prepare_create.unwrap_or(|_| {})(&mut object);
                 let old = object.clone();
                 (kind.prepare_update)(&mut object, &old);
                 (kind.prepare_status)(&mut object, &old);

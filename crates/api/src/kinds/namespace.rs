@@ -24,7 +24,7 @@ pub(super) static KIND: Kind = Kind {
     answers_deleted: true,
     deletes_collection: false,
     default,
-    prepare_create,
+    prepare_create: Some(prepare_create),
     prepare_update,
     validate,
     validate_update: |new, _, errors| validate(new, errors),

@@ -26,7 +26,7 @@ pub(super) static KIND: Kind = Kind {
     stored: Stored { prefix: "nodes", api_version: "v1" },
     schema: "io.k8s.api.core.v1.Node",
     default,
-    prepare_create,
+    prepare_create: Some(prepare_create),
     prepare_update: |new, old| {
         if old.at(&["spec", "configSource"]).is_none() {
             new.remove(&["spec", "configSource"]);

@@ -17,7 +17,7 @@ pub(super) static KIND: Kind = Kind {
     stored: Stored { prefix: "serviceaccounts", api_version: "v1" },
     schema: "io.k8s.api.core.v1.ServiceAccount",
     answers_deleted: true,
-    prepare_create: keep_secret_names,
+    prepare_create: Some(keep_secret_names),
     prepare_update: |new, _| keep_secret_names(new),
     warnings,
     ..Kind::BASE

@@ -20,9 +20,9 @@ pub(super) static KIND: Kind = Kind {
     schema: "io.k8s.api.networking.v1.ServiceCIDR",
     status_writes_metadata: false,
     status_ignores: &[&["metadata"], &["spec"]],
-    prepare_create: |object| {
+    prepare_create: Some(|object| {
         object.remove(&["status"]);
-    },
+    }),
     validate,
     validate_update,
     columns: &[Column::NAME, Column::text("CIDRs", "Its ranges, one for each family"), Column::AGE],

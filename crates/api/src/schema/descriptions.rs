@@ -97,7 +97,7 @@ mod tests {
                 continue;
             }
             let found = crate::schema::definition(definition);
-            let is_there = found.is_some_and(|found| field.is_empty() || found.fields.contains_key(*field));
+            let is_there = found.is_some_and(|found| field.is_empty() || found.fields.contains_key(field));
             assert!(is_there, "{definition} {field} is described, but is not in the tables");
         }
     }

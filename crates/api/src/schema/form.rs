@@ -88,8 +88,8 @@ fn complete_structure(definition: &Definition, fields: &mut Map<String, Value>, 
     if custom {
         return;
     }
-    for (name, field) in &definition.fields {
-        if writes_zero(field) && !fields.contains_key(name) {
+    for name in &definition.always {
+        if let Some(field) = definition.fields.get(name).filter(|_| !fields.contains_key(name)) {
             let value = if field.go.pointer { Value::Null } else { zero(&field.ty) };
             fields.insert(name.clone(), value);
         }
@@ -111,8 +111,8 @@ fn complete_value(ty: &Type, value: &mut Value, custom: bool) {
     }
 }
 
-/// Whether Go writes a field that is zero. Few are, so this is asked before anything else.
-fn writes_zero(field: &Field) -> bool {
+/// Whether Go writes a field that is zero.
+pub(super) fn writes_zero(field: &Field) -> bool {
     if field.go.omitzero || field.go.pointer {
         return !field.go.omitzero && !field.go.omitempty;
     }

@@ -28,7 +28,7 @@ pub use check::{Fault, check};
 pub(crate) use descriptions::Descriptions;
 pub use form::{canonical, prune};
 pub use parse::{Parsed, parse};
-pub use table::{Definition, Field, Go, Inlined, ListKind, Patch, Table, TableError, Type};
+pub use table::{Definition, Field, Fields, Go, Inlined, ListKind, Patch, Table, TableError, Type};
 pub use told::Told;
 pub use validate::validate;
 

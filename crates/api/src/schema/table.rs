@@ -21,9 +21,11 @@
 //! | `default=JSON`, `enum=JSON` | the value of an absent field, the values that are allowed |
 //! | `pointer`, `omitempty`, `omitzero`, `go=TYPE`, `in=NAME:NUMBER/...` | how Go has it: see [`Go`] |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
+
+use super::form;
 
 /// A structure: the fields of a kind or of a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +33,9 @@ pub struct Definition {
     /// Its name: `io.k8s.api.core.v1.ServicePort`.
     pub name: String,
     /// Its fields by JSON name.
-    pub fields: BTreeMap<String, Field>,
+    pub fields: Fields,
+    /// Those of its fields that Go writes also when they are zero. They are few, and looked for in every object.
+    pub(super) always: Vec<String>,
     /// What it is, for those who ask the server; empty if the table does not say.
     pub description: String,
     /// Whether it is applied as a whole, never field by field.
@@ -52,6 +56,53 @@ impl Definition {
     /// Its name without what is before it: `ServicePort`.
     pub fn short_name(&self) -> &str {
         self.name.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+/// The fields of a structure, in the order of their names. They are looked up for everything that comes in and goes out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields {
+    /// Their names, close together: most names differ in their length already, and none but the right one is read.
+    names: Vec<Box<str>>,
+    fields: Vec<Field>,
+}
+
+impl Fields {
+    /// The field of that name.
+    pub fn get(&self, name: &str) -> Option<&Field> {
+        self.fields.get(self.names.iter().position(|own| **own == *name)?)
+    }
+
+    /// Whether there is a field of that name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Their names.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// The fields themselves.
+    pub fn values(&self) -> std::slice::Iter<'_, Field> {
+        self.fields.iter()
+    }
+
+    /// Adds a field, unless there is one of that name.
+    fn insert(&mut self, field: Field) -> bool {
+        let Err(place) = self.names.binary_search_by(|own| (**own).cmp(&field.name)) else { return false };
+        self.names.insert(place, field.name.as_str().into());
+        self.fields.insert(place, field);
+        true
+    }
+}
+
+#[cfg(test)]
+impl std::ops::Index<&str> for Fields {
+    type Output = Field;
+
+    fn index(&self, name: &str) -> &Field {
+        self.get(name).unwrap()
     }
 }
 
@@ -187,7 +238,11 @@ pub enum TableError {
 
 /// All definitions, in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table(Vec<Definition>);
+pub struct Table {
+    definitions: Vec<Definition>,
+    /// Where each is among them.
+    places: HashMap<String, usize>,
+}
 
 impl Table {
     /// Reads tables whose definitions refer to one another.
@@ -210,18 +265,19 @@ impl Table {
             }
         }
         let names: Vec<&str> = blocks.keys().copied().collect();
-        blocks.values().map(|lines| parse_definition(lines, &names)).collect::<Result<_, _>>().map(Self)
+        let definitions = blocks.values().map(|lines| parse_definition(lines, &names)).collect::<Result<_, _>>()?;
+        let places = names.iter().enumerate().map(|(place, name)| ((*name).to_owned(), place)).collect();
+        Ok(Self { definitions, places })
     }
 
     /// The definitions, in the order of their names.
     pub fn definitions(&self) -> &[Definition] {
-        &self.0
+        &self.definitions
     }
 
     /// The definition of that name.
     pub fn named(&self, name: &str) -> Option<&Definition> {
-        let at = self.0.binary_search_by(|one| one.name.as_str().cmp(name)).ok()?;
-        self.0.get(at)
+        self.definitions.get(*self.places.get(name)?)
     }
 }
 
@@ -231,7 +287,8 @@ fn parse_definition(lines: &[&str], names: &[&str]) -> Result<Definition, TableE
     let mut words = facts.split_whitespace();
     let mut definition = Definition {
         name: words.next().unwrap_or_default().to_owned(),
-        fields: BTreeMap::new(),
+        fields: Fields::default(),
+        always: Vec::new(),
         description,
         atomic: false,
         custom: false,
@@ -249,8 +306,12 @@ fn parse_definition(lines: &[&str], names: &[&str]) -> Result<Definition, TableE
     }
     for line in fields {
         let field = parse_field(line, names)?;
-        if let Some(twice) = definition.fields.insert(field.name.clone(), field) {
-            return Err(TableError::Twice(format!("{}.{}", definition.name, twice.name)));
+        if form::writes_zero(&field) {
+            definition.always.push(field.name.clone());
+        }
+        let name = field.name.clone();
+        if !definition.fields.insert(field) {
+            return Err(TableError::Twice(format!("{}.{name}", definition.name)));
         }
     }
     Ok(definition)

@@ -3,7 +3,7 @@
 //! what lost its owners, empties deleted namespaces and furnishes new ones; and, apart from that, it publishes where it is
 //! ([`endpoints`]).
 //!
-//! An [`Index`] of everything is built from a snapshot and kept by one watch of everything. What a change makes necessary
+//! An [`Index`] of everything is built from a snapshot and kept by [`Watches`]. What a change makes necessary
 //! becomes tasks in a [`Queue`]; a task is decided on what is in memory at that moment, and done by requests ([`hand`]), each
 //! under the condition that the object is still as it was when that was decided. So any number of servers can do this over one
 //! store at the same time: who loses a race has nothing to do, or hears of it by the watch. When the watch is lost, everything
@@ -21,6 +21,7 @@ mod place;
 mod queue;
 mod ranges;
 mod seen;
+mod watches;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use self::place::Place;
 use self::queue::Queue;
 use self::ranges::Ranges;
 use self::seen::Seen;
+use self::watches::Watches;
 use crate::front::Shutdown;
 use crate::machinery::Machinery;
 use crate::registry::grants::Grant;
@@ -155,20 +157,23 @@ impl Tending {
 
     /// Works until the watch is lost, and says why it was.
     async fn run(mut self) -> RangeError {
-        let mut watch = match self.begin().await {
-            Ok(watch) => watch,
+        let mut watches = match self.begin().await {
+            Ok(watches) => watches,
             Err(error) => return error,
         };
         loop {
             let more = self.start();
             let due = self.queue.due().into_iter().chain(self.expiry.next()).min();
             tokio::select! {
-                events = watch.next() => match events {
+                events = watches.next() => match events {
                     Ok(events) => {
+                        let mut concerned = false;
                         for event in &events {
-                            self.note(event.what, &event.entry, Duration::ZERO);
+                            concerned |= self.note(event.what, &event.entry, Duration::ZERO);
                         }
-                        self.suspect(events.iter().map(|event| &*event.entry.key));
+                        if concerned {
+                            self.suspect();
+                        }
                     }
                     Err(Ended::Closed) => return StoreError::Closed.into(),
                     Err(Ended::Lagged | Ended::Compacted) => {
@@ -189,7 +194,7 @@ impl Tending {
     }
 
     /// Takes in everything that is there.
-    async fn begin(&mut self) -> Result<store::Watch, RangeError> {
+    async fn begin(&mut self) -> Result<Watches, RangeError> {
         let page = self.hand.store().range(Range::default()).await?;
         let now = Timestamp::now();
         for entries in page.entries.chunks(MOST_DECISIONS) {
@@ -205,20 +210,18 @@ impl Tending {
             self.queue.now(Task::Mend(suspect));
         }
         debug!(objects = page.entries.len(), revision = %page.revision, "tending what is there");
-        self.hand.store().watch("", page.revision)
+        Watches::begin(self.hand.store(), self.hand.is_tended(), page.revision)
     }
 
-    /// Looks what has become suspect by a change of those keys.
-    fn suspect<'a>(&mut self, mut changed: impl Iterator<Item = &'a str>) {
-        if changed.any(ranges::concerns_services) {
-            for suspect in self.hand.around().ledger.suspects() {
-                self.queue.now(Task::Mend(suspect));
-            }
+    /// Looks what has become suspect.
+    fn suspect(&mut self) {
+        for suspect in self.hand.around().ledger.suspects() {
+            self.queue.now(Task::Mend(suspect));
         }
     }
 
-    /// Takes in a change that happened so long ago.
-    fn note(&mut self, what: What, entry: &Entry, age: Duration) {
+    /// Takes in a change that happened so long ago. Says whether it can have made something of Services suspect.
+    fn note(&mut self, what: What, entry: &Entry, age: Duration) -> bool {
         if entry.key.starts_with(EVENTS) {
             match what {
                 What::Put => {
@@ -228,20 +231,12 @@ impl Tending {
                 What::Delete => self.expiry.forget(&entry.key),
             }
         }
-        for key in self.ranges.note(what, &entry.key, &entry.value) {
-            self.queue.now(Task::Leave(key));
-        }
-        // What it says of its Service may have been changed. Of what is gone the ledger tells.
-        if let (What::Put, Some(grant)) = (what, Grant::of(&entry.key)) {
-            self.queue.now(Task::Mend(Suspect::Grant(grant)));
-        }
-        let is_missed =
-            ranges::is_always_there(&entry.key) || Grant::of(&entry.key).is_some_and(|grant| self.hand.is_first(grant));
-        if what == What::Delete && is_missed {
-            self.queue.now(Task::Prepare);
+        let concerns_services = ranges::concerns_services(&entry.key);
+        if concerns_services {
+            self.note_service(what, entry);
         }
         if !self.hand.is_tended() {
-            return;
+            return concerns_services;
         }
         let mut todo = Todo::default();
         self.index.note(what, &entry.key, &entry.value, &mut todo);
@@ -251,6 +246,23 @@ impl Tending {
         }
         for task in todo.soon {
             self.queue.at(Instant::now() + SOON, task);
+        }
+        concerns_services
+    }
+
+    /// Takes in a change of a Service, of something that Services are given, or of a range of that.
+    fn note_service(&mut self, what: What, entry: &Entry) {
+        for key in self.ranges.note(what, &entry.key, &entry.value) {
+            self.queue.now(Task::Leave(key));
+        }
+        let grant = Grant::of(&entry.key);
+        // What it says of its Service may have been changed. Of what is gone the ledger tells.
+        if let (What::Put, Some(grant)) = (what, grant) {
+            self.queue.now(Task::Mend(Suspect::Grant(grant)));
+        }
+        let is_missed = ranges::is_always_there(&entry.key) || grant.is_some_and(|grant| self.hand.is_first(grant));
+        if what == What::Delete && is_missed {
+            self.queue.now(Task::Prepare);
         }
     }
 

@@ -13,7 +13,7 @@ use super::seen::Seen;
 use crate::registry::extent::Extent;
 use crate::registry::grants::Grant;
 use crate::registry::service_cidrs::FINALIZER;
-use crate::registry::{behaviour, bootstrap, node_ports, service_cidrs, services};
+use crate::registry::{behaviour, bootstrap, ip_addresses, node_ports, service_cidrs, services};
 
 /// The ranges that are on their way out, and what they have.
 #[derive(Default)]
@@ -65,9 +65,13 @@ fn is_service(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| prefix == services::PREFIX)
 }
 
-/// Whether a change at that key can make something suspect.
+/// Where Services are stored, what they are given, and the ranges of that.
+pub(super) const SERVICES: [&str; 5] =
+    [services::PREFIX, service_cidrs::PREFIX, ip_addresses::PREFIX, node_ports::PREFIX, node_ports::RANGES];
+
+/// Whether that is the key of a Service, of something that Services are given, or of a range of that.
 pub(super) fn concerns_services(key: &str) -> bool {
-    is_service(key) || is_range(key) || Grant::of(key).is_some()
+    key.split_once('/').is_some_and(|(prefix, _)| SERVICES.contains(&prefix))
 }
 
 /// Whether the object of that key is always there.

@@ -71,16 +71,19 @@ pub(crate) async fn insert(
     let base = object.text(&["metadata", "generateName"]).to_owned();
     write::found(resource, &mut object);
     (kind.default)(&mut object);
-    if let Some(manager) = manager {
-        // What the kind sets by itself afterwards is nobody's.
-        write::account(kind, manager, None, None, &mut object)?;
-    }
+    // What the kind sets by itself afterwards is nobody's.
+    let account = match manager {
+        Some(manager) => write::account_new(kind, manager, &mut object)?,
+        None => None,
+    };
     // Whether its namespace takes it comes before what is wrong with it.
     let mut depends = registry::admit(store, kind, namespace, &object).await?;
     registry::complete(store, kind, namespace, &mut object).await?;
     // What is accounted for is in the form that is stored. Kinds that are completed also prepare their creates.
-    if manager.is_none() || kind.prepares_create() {
-        (kind.prepare_create)(&mut object);
+    if let Some(prepare) = kind.prepare_create {
+        prepare(&mut object);
+    }
+    if manager.is_none() || kind.prepare_create.is_some() {
         decode::canonical(kind, &mut object)?;
     }
     for attempt in 0..MOST_TRIES {
@@ -93,7 +96,7 @@ pub(crate) async fn insert(
         let key = write::key(resource, namespace, object.name());
         let mut along = accompany(around, kind, &object).await?;
         // What will not be written, as far as is known, keeps nothing from others while it waits.
-        let is_vain = dry_run || store.get(&key).is_some();
+        let is_vain = dry_run || along.hold.is_some() && store.get(&key).is_some();
         if is_vain {
             drop(along.hold.take());
         }
@@ -111,11 +114,14 @@ pub(crate) async fn insert(
             store.settle().await?;
             match store.get(&key) {
                 Some(entry) if is_last_name => return Err(exists(resource, &name, &entry.value)),
-                None if dry_run => return Ok(Done::Tried(write::as_stored(resource, object, ""))),
+                None if dry_run => {
+                    let value = show::encode_stored_with(resource, object, account.as_deref());
+                    return Ok(Done::Tried(show::without_revision(&value).into()));
+                }
                 _ => continue,
             }
         }
-        let value = show::encode_stored(resource, object);
+        let value = show::encode_stored_with(resource, object, account.as_deref());
         let put = Write::Put { key: key.clone(), value };
         match write::commit(store, Compare::Absent(key), put, depends.clone(), along).await? {
             Committed::Done(Some(entry)) => return Ok(Done::Stored(entry)),

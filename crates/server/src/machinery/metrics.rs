@@ -17,14 +17,14 @@ use crate::registry::services::Usage;
 /// Which requests are counted together.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct Labels {
-    pub(crate) verb: String,
-    pub(crate) resource: String,
+    pub(crate) verb: &'static str,
+    pub(crate) resource: &'static str,
     pub(crate) code: u16,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct VerbLabel {
-    verb: String,
+    verb: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -80,7 +80,7 @@ impl Metrics {
     /// Counts a request that is done.
     pub(crate) fn count(&self, labels: &Labels, took: Duration) {
         if labels.verb != "watch" {
-            let verb = VerbLabel { verb: labels.verb.clone() };
+            let verb = VerbLabel { verb: labels.verb };
             self.durations.get_or_create(&verb).observe(took.as_secs_f64());
         }
         self.requests.get_or_create(labels).inc();

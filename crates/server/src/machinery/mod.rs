@@ -126,8 +126,7 @@ impl Machinery {
             Ok(reply) => reply,
             Err(failure) => Reply::refusal(failure, &request.headers),
         };
-        let labels =
-            metrics::Labels { verb: verb.to_owned(), resource: label(&path).to_owned(), code: reply.status.as_u16() };
+        let labels = metrics::Labels { verb, resource: label(&path), code: reply.status.as_u16() };
         self.metrics.count(&labels, started.elapsed());
         reply
     }

@@ -87,7 +87,16 @@ pub(crate) fn from_stored(resource: &Resource, stored: Object) -> Object {
 
 /// The bytes of an object as they are stored.
 pub(crate) fn encode_stored(resource: &Resource, object: &Object) -> Bytes {
-    if resource.is_stored_form() { object.encode() } else { to_stored(resource, object.clone()).encode() }
+    encode_stored_with(resource, object, None)
+}
+
+/// The same with those `managedFields`, which are encoded already, instead of its own.
+pub(crate) fn encode_stored_with(resource: &Resource, object: &Object, managed_fields: Option<&[u8]>) -> Bytes {
+    if resource.is_stored_form() {
+        object.encode_with(managed_fields)
+    } else {
+        to_stored(resource, object.clone()).encode_with(managed_fields)
+    }
 }
 
 /// From the form that the resource serves to the stored one.

@@ -1,5 +1,6 @@
 //! What all writes share: the options, the metadata that the server sets, and the transaction with its retries.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use api::kind::Subresource;
@@ -25,7 +26,17 @@ pub(crate) fn now() -> Value {
 
 /// A time, as metadata says it: to the second.
 pub(crate) fn at(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    thread_local! {
+        /// The last second that was asked for, and its text: most writes are made in the same one as the write before.
+        static LAST: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
+    }
+    LAST.with_borrow_mut(|(second, text)| {
+        if *second != time.as_second() {
+            *second = time.as_second();
+            *text = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        }
+        text.clone()
+    })
 }
 
 /// Sets what the server alone decides of a new object.
@@ -73,6 +84,15 @@ pub(crate) fn account(
     Ok(())
 }
 
+/// The same for a new object: gives its `managedFields` as they are stored, unless it comes with some. Those stay in it.
+pub(crate) fn account_new(kind: &Kind, manager: &str, new: &mut Object) -> Result<Option<Vec<u8>>, Failure> {
+    if new.at(&["metadata", "managedFields"]).is_some() {
+        return account(kind, manager, None, None, new).map(|()| None);
+    }
+    decode::canonical(kind, new)?;
+    Ok(with_account(kind, manager, None, |write| apply::create(write, new)))
+}
+
 /// Lets something be done in the name of a manager, now.
 pub(crate) fn with_account<T>(
     kind: &Kind,
@@ -115,10 +135,9 @@ impl Done {
     }
 }
 
-/// An object that is not in the store, as if it were: in the stored form, at that revision, or at none if that is empty.
+/// An object that is not in the store, as if it were: in the stored form, at that revision.
 pub(crate) fn as_stored(resource: &Resource, object: &Object, revision: &str) -> Bytes {
-    let encoded = show::encode_stored(resource, object);
-    if revision.is_empty() { show::without_revision(&encoded) } else { show::with_revision(&encoded, revision) }.into()
+    show::with_revision(&show::encode_stored(resource, object), revision).into()
 }
 
 /// What came of a transaction.

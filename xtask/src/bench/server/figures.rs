@@ -22,6 +22,7 @@ pub(super) enum Metric {
     CreateRate,
     CreateMedian,
     CreateTail,
+    CreateInTurns,
     ApplyRate,
     ApplyTail,
     StartFull,
@@ -32,7 +33,7 @@ impl Metric {
     pub(super) fn unit(self) -> Unit {
         match self {
             Self::Memory | Self::MemoryPeak | Self::ListBytes => Unit::Bytes,
-            Self::CreateRate | Self::ApplyRate => Unit::PerSecond,
+            Self::CreateRate | Self::CreateInTurns | Self::ApplyRate => Unit::PerSecond,
             _ => Unit::Nanoseconds,
         }
     }

@@ -29,6 +29,9 @@ const LAST_WORDS: u64 = 1_000;
 const REST: Duration = Duration::from_secs(5);
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(10);
+/// How often, and for how long each time, two programs are measured in turns.
+const TURNS: u32 = 40;
+const TURN: Duration = Duration::from_secs(1);
 /// Watchers: so many on each of so many namespaces.
 const WATCHED: u32 = 100;
 const WATCHERS: u32 = 10;
@@ -45,6 +48,8 @@ const LISTS: [Metric; 5] = [Metric::ListAll, Metric::ListBytes, Metric::ListGzip
 const WATCHES: [Metric; 4] = [Metric::WatchMedian, Metric::WatchTail, Metric::WatchFullTail, Metric::MemoryPeak];
 const CREATES: [Metric; 3] = [Metric::CreateRate, Metric::CreateMedian, Metric::CreateTail];
 const APPLIES: [Metric; 2] = [Metric::ApplyRate, Metric::ApplyTail];
+/// What is not measured in rounds.
+const APART: [Metric; 3] = [Metric::CreateInTurns, Metric::StartFull, Metric::StartKilled];
 const STARTS: [Metric; 2] = [Metric::StartFull, Metric::StartKilled];
 
 /// A run: what is wanted, and what there is so far.
@@ -60,13 +65,16 @@ struct Run<'a> {
 pub(super) fn run(wanted: &BTreeSet<Metric>, cadastre: Option<&Path>, before: Option<&Path>) -> Result<Figures> {
     let programs = Programs::ensure(cadastre, before)?;
     let mut run = Run { programs, wanted, figures: Figures::default(), writes_per_second: WRITES_PER_SECOND };
-    if wanted.iter().any(|metric| !STARTS.contains(metric)) {
+    if wanted.iter().any(|metric| !APART.contains(metric)) {
         for round in 1..=ROUNDS {
             for place in run.programs.places() {
                 eprintln!("round {round} of {ROUNDS}: {}", place.name());
                 run.round(place, round).with_context(|| format!("measuring {}", place.name()))?;
             }
         }
+    }
+    if run.wants(&[Metric::CreateInTurns]) {
+        run.in_turns()?;
     }
     if run.wants(&STARTS) {
         run.starts()?;
@@ -189,6 +197,33 @@ impl Run<'_> {
         self.figures.note(place, Metric::ApplyRate, exact(applied.number as u64) / MEASURED.as_secs_f64());
         self.figures.note(place, Metric::ApplyTail, exact(applied.p99_ns));
         Ok(())
+    }
+
+    /// Creates on ours and on ours as it was before, in turns of a second: how fast the machine is changes more from one minute
+    /// to the next than a change of the program may.
+    fn in_turns(&mut self) -> Result<()> {
+        let places = [Place::Embedded, Place::Before];
+        let mut servers = Vec::new();
+        for place in places {
+            let (server, _) = self.programs.start(place, &places::folder(place)?)?;
+            servers.push((Load(server.endpoint()?), server));
+        }
+        let mut created = [0; 2];
+        for turn in 0..=TURNS {
+            eprintln!("turn {turn} of {TURNS}");
+            for side in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+                let (namespace, (load, _)) = (format!("turn-{turn}"), &servers[side]);
+                load.namespaces(vec![namespace.clone()])?;
+                let (warm_up, measured) = (TURN / 4, TURN);
+                let spell = load.create(Spell { namespace, connections: CONNECTIONS, warm_up, measured })?;
+                // The first turn is for both to get going.
+                created[side] += if turn == 0 { 0 } else { spell.number as u64 };
+            }
+        }
+        for (place, created) in places.into_iter().zip(created) {
+            self.figures.note(place, Metric::CreateInTurns, exact(created) / (TURN * TURNS).as_secs_f64());
+        }
+        servers.into_iter().try_for_each(|(_, server)| server.stop())
     }
 
     /// Fills each server once, ends it, and starts it again and again.

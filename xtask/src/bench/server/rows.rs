@@ -45,7 +45,8 @@ pub(super) fn against_before() -> Vec<Line> {
     let lines = lines().into_iter().filter_map(|line| {
         let name = names.iter().find(|name| name.strip_suffix("-before") == Some(line.name))?;
         let target = if line.metric == Metric::WatchTail { Target::Shown } else { Target::Faster(0.95) };
-        Some(Line { name, beside: Place::Before, target, ..line })
+        let metric = if line.metric == Metric::CreateRate { Metric::CreateInTurns } else { line.metric };
+        Some(Line { name, metric, against: metric, beside: Place::Before, target, ..line })
     });
     lines.collect()
 }
@@ -155,8 +156,8 @@ mod tests {
     #[test]
     fn what_is_held_against_before_is_the_plain_path() {
         let mut figures = Figures::default();
-        figures.note(Place::Before, Metric::CreateRate, 100.0);
-        figures.note(Place::Embedded, Metric::CreateRate, 94.0);
+        figures.note(Place::Before, Metric::CreateInTurns, 100.0);
+        figures.note(Place::Embedded, Metric::CreateInTurns, 94.0);
         let rows: Vec<_> = against_before().iter().map(|line| line.row(&figures)).collect();
         assert_eq!(rows.len(), 6, "each is a row of the table");
         assert_eq!((rows[0].work.as_str(), rows[0].met, rows[0].ratio), ("create-before", false, Some(0.94)));

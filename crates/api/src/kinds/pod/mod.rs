@@ -30,7 +30,7 @@ pub(super) static KIND: Kind = Kind {
     answers_deleted: true,
     grace,
     default: defaults::default,
-    prepare_create: defaults::prepare_create,
+    prepare_create: Some(defaults::prepare_create),
     prepare_update: defaults::prepare_update,
     prepare_status: defaults::prepare_status,
     validate: rules::validate,

@@ -31,7 +31,7 @@ pub(super) static KIND: Kind = Kind {
     create_on_update: true,
     answers_deleted: true,
     default,
-    prepare_create: carry::prepare_create,
+    prepare_create: Some(carry::prepare_create),
     prepare_update: carry::prepare_update,
     validate: |object, errors| rules::validate(object, None, errors),
     validate_update: rules::validate_update,
