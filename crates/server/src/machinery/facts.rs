@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use api::{Row, selector};
@@ -19,6 +20,8 @@ use super::show;
 pub(crate) struct Facts {
     labels: Map<String, Value>,
     is_terminating: bool,
+    /// Where its metadata are, once somebody asked for them alone: what is in them is looked through to find their end.
+    metadata: OnceLock<Range<u32>>,
     /// Of the stored form, once somebody asked for a table.
     row: OnceLock<Row>,
     /// The values that field selectors look at, of the stored form, once somebody used one.
@@ -45,6 +48,19 @@ impl Facts {
     /// Whether it is being deleted.
     pub(crate) fn is_terminating(&self) -> bool {
         self.is_terminating
+    }
+
+    /// The metadata of the entry, whose bytes these are; none if they are no object.
+    pub(crate) fn metadata<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        if let Some(place) = self.metadata.get() {
+            return value.get(place.start as usize..place.end as usize);
+        }
+        let metadata = show::metadata(value)?;
+        let start = value.len() - show::from_metadata_on(value)?.len();
+        if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(start + metadata.len())) {
+            self.metadata.get_or_init(|| start..end);
+        }
+        Some(metadata)
     }
 
     /// The row of the entry, whose bytes these are. Only that of the stored form is kept.
@@ -121,5 +137,16 @@ mod tests {
         let _ = serde_json::Deserializer::from_slice(metadata).deserialize_map(Reading(&mut facts));
         assert!(facts.is_terminating());
         assert_eq!(facts.labels()["a"], "b");
+    }
+
+    #[test]
+    fn metadata_are_the_same_when_they_are_asked_for_again() {
+        let object = br#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","annotations":{"}":"\"}"}},"spec":{"metadata":{}}}"#;
+        let facts = Facts::default();
+        let expected: &[u8] = br#"{"name":"a","annotations":{"}":"\"}"}}"#;
+        for _ in 0..2 {
+            assert_eq!(facts.metadata(object), Some(expected));
+        }
+        assert_eq!(Facts::default().metadata(b"{"), None);
     }
 }

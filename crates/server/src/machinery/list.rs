@@ -24,7 +24,7 @@ use super::protobuf_list;
 use super::query::Query;
 use super::reply::{Content, Reply};
 use super::select::Selection;
-use super::show::{self, Include};
+use super::show::{self, Include, Stored};
 use crate::front::Broken;
 
 /// How long a read waits for a revision that this server has not seen yet.
@@ -289,7 +289,7 @@ pub(crate) fn show_one(
         Form::Object => show::json(resource, value)?,
         Form::Partial(version) => {
             let mut out = BytesMut::with_capacity(512);
-            show::put_partial(value, version, &mut out)?;
+            show::put_partial(Stored::bare(value), version, &mut out)?;
             out.freeze()
         }
         Form::Table(version) => {
@@ -297,7 +297,7 @@ pub(crate) fn show_one(
             let revision = show::read(resource, value)?.resource_version().to_owned();
             put_head(resource, wanted.form, &json!({"resourceVersion": revision}), &mut out);
             let row = show::row(resource, value)?;
-            show::put_row(resource, &row, value, include, Timestamp::now(), version, &mut out)?;
+            show::put_row(resource, &row, Stored::bare(value), include, Timestamp::now(), version, &mut out)?;
             out.put_slice(b"]}");
             out.freeze()
         }
@@ -387,11 +387,16 @@ impl Listing {
             first = false;
             match self.form {
                 Form::Object => show::put_item(self.resource, &entry.value, &mut out)?,
-                Form::Partial(version) => show::put_partial(&entry.value, version, &mut out)?,
+                Form::Partial(version) => {
+                    let facts = Facts::of(&entry);
+                    let stored = Stored { value: &entry.value, facts: Some(&facts) };
+                    show::put_partial(stored, version, &mut out)?;
+                }
                 Form::Table(version) => {
                     let facts = Facts::of(&entry);
                     let row = facts.row(self.resource, &entry.value)?;
-                    show::put_row(self.resource, &row, &entry.value, self.include, self.now, version, &mut out)?;
+                    let stored = Stored { value: &entry.value, facts: Some(&facts) };
+                    show::put_row(self.resource, &row, stored, self.include, self.now, version, &mut out)?;
                 }
             }
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::catalog::Resource;
+use super::facts::Facts;
 use super::failure::Failure;
 use super::negotiate::Form;
 
@@ -154,11 +155,25 @@ pub(crate) fn row(resource: &Resource, value: &[u8]) -> Result<Row, Failure> {
     Ok(Row::new(&(resource.kind.row)(&read(resource, value)?)))
 }
 
+/// The bytes of an object, and what is known of them if they are an entry's.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'a> {
+    pub(crate) value: &'a Bytes,
+    pub(crate) facts: Option<&'a Facts>,
+}
+
+impl<'a> Stored<'a> {
+    /// Bytes of which nothing is known.
+    pub(crate) fn bare(value: &'a Bytes) -> Self {
+        Self { value, facts: None }
+    }
+}
+
 /// Appends an object of a table: its row at a time, and what comes with it.
 pub(crate) fn put_row(
     resource: &Resource,
     row: &Row,
-    value: &Bytes,
+    stored: Stored<'_>,
     include: Include,
     now: Timestamp,
     version: &str,
@@ -170,11 +185,11 @@ pub(crate) fn put_row(
         Include::None => out.put_slice(b",\"object\":null"),
         Include::Metadata => {
             out.put_slice(b",\"object\":");
-            put_partial(value, version, out)?;
+            put_partial(stored, version, out)?;
         }
         Include::Object => {
             out.put_slice(b",\"object\":");
-            out.put_slice(&json(resource, value)?);
+            out.put_slice(&json(resource, stored.value)?);
         }
     }
     out.put_u8(b'}');
@@ -182,8 +197,9 @@ pub(crate) fn put_row(
 }
 
 /// Appends the metadata of an object as a `PartialObjectMetadata`.
-pub(crate) fn put_partial(value: &[u8], version: &str, out: &mut BytesMut) -> Result<(), Failure> {
-    let metadata = metadata(value).ok_or_else(damaged)?;
+pub(crate) fn put_partial(stored: Stored<'_>, version: &str, out: &mut BytesMut) -> Result<(), Failure> {
+    let Stored { value, facts } = stored;
+    let metadata = facts.map_or_else(|| metadata(value), |facts| facts.metadata(value)).ok_or_else(damaged)?;
     out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/");
     out.put_slice(version.as_bytes());
     out.put_slice(b"\",\"metadata\":");

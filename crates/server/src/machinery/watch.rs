@@ -25,7 +25,7 @@ use super::protobuf;
 use super::query::Query;
 use super::reply::{Content, Reply};
 use super::select::Selection;
-use super::show::{self, Include};
+use super::show::{self, Include, Stored};
 use crate::front::Shutdown;
 
 /// How often a watch that sees nothing is told how far it is.
@@ -318,7 +318,7 @@ impl Streaming {
         let object = self.begin_event(what, out);
         let put = match self.form {
             Form::Object => show::json(self.resource, value).map(|bytes| out.put_slice(&bytes)),
-            Form::Partial(version) => show::put_partial(value, version, out),
+            Form::Partial(version) => show::put_partial(Stored::bare(value), version, out),
             Form::Table(version) => self.put_table(value, version, out),
         };
         let put = put.and_then(|()| self.end_event(what, object, out));
@@ -363,7 +363,7 @@ impl Streaming {
         }
         out.put_slice(b",\"rows\":[");
         let row = show::row(self.resource, value)?;
-        show::put_row(self.resource, &row, value, self.include, Timestamp::now(), version, out)?;
+        show::put_row(self.resource, &row, Stored::bare(value), self.include, Timestamp::now(), version, out)?;
         out.put_slice(b"]}");
         Ok(())
     }

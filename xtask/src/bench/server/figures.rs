@@ -23,6 +23,9 @@ pub(super) enum Metric {
     CreateMedian,
     CreateTail,
     CreateInTurns,
+    ListAllInTurns,
+    ListPageInTurns,
+    ListTableInTurns,
     ApplyRate,
     ApplyTail,
     StartFull,
@@ -30,6 +33,17 @@ pub(super) enum Metric {
 }
 
 impl Metric {
+    /// The same quantity, measured in turns with another program.
+    pub(super) fn in_turns(self) -> Self {
+        match self {
+            Self::CreateRate => Self::CreateInTurns,
+            Self::ListAll => Self::ListAllInTurns,
+            Self::ListPage => Self::ListPageInTurns,
+            Self::ListTable => Self::ListTableInTurns,
+            other => other,
+        }
+    }
+
     pub(super) fn unit(self) -> Unit {
         match self {
             Self::Memory | Self::MemoryPeak | Self::ListBytes => Unit::Bytes,

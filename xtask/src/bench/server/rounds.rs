@@ -49,7 +49,15 @@ const WATCHES: [Metric; 4] = [Metric::WatchMedian, Metric::WatchTail, Metric::Wa
 const CREATES: [Metric; 3] = [Metric::CreateRate, Metric::CreateMedian, Metric::CreateTail];
 const APPLIES: [Metric; 2] = [Metric::ApplyRate, Metric::ApplyTail];
 /// What is not measured in rounds.
-const APART: [Metric; 3] = [Metric::CreateInTurns, Metric::StartFull, Metric::StartKilled];
+const APART: [Metric; 6] = [
+    Metric::CreateInTurns,
+    Metric::ListAllInTurns,
+    Metric::ListPageInTurns,
+    Metric::ListTableInTurns,
+    Metric::StartFull,
+    Metric::StartKilled,
+];
+const LISTS_IN_TURNS: [Metric; 3] = [Metric::ListAllInTurns, Metric::ListPageInTurns, Metric::ListTableInTurns];
 const STARTS: [Metric; 2] = [Metric::StartFull, Metric::StartKilled];
 
 /// A run: what is wanted, and what there is so far.
@@ -73,7 +81,7 @@ pub(super) fn run(wanted: &BTreeSet<Metric>, cadastre: Option<&Path>, before: Op
             }
         }
     }
-    if run.wants(&[Metric::CreateInTurns]) {
+    if run.wants(&[Metric::CreateInTurns]) || run.wants(&LISTS_IN_TURNS) {
         run.in_turns()?;
     }
     if run.wants(&STARTS) {
@@ -126,16 +134,12 @@ impl Run<'_> {
     }
 
     fn lists(&mut self, place: Place, load: &Load) -> Result<()> {
-        let read = |accept: &str, gzip, page, passes| -> Result<Times> {
-            let (namespace, accept) = ("listed".to_owned(), accept.to_owned());
-            load.read(Reading { namespace, objects: OBJECTS as usize, accept, gzip, page, passes })
-        };
-        let whole = read(JSON, false, None, 15)?;
+        let whole = read(load, JSON, false, None, 15)?;
         self.figures.note(place, Metric::ListAll, exact(whole.p50_ns));
         self.figures.note(place, Metric::ListBytes, exact(whole.bytes));
-        self.figures.note(place, Metric::ListGzip, exact(read(JSON, true, None, 5)?.p50_ns));
-        self.figures.note(place, Metric::ListPage, exact(read(JSON, false, Some(PAGE), 5)?.p50_ns));
-        self.figures.note(place, Metric::ListTable, exact(read(TABLE, false, Some(PAGE), 5)?.p50_ns));
+        self.figures.note(place, Metric::ListGzip, exact(read(load, JSON, true, None, 5)?.p50_ns));
+        self.figures.note(place, Metric::ListPage, exact(read(load, JSON, false, Some(PAGE), 5)?.p50_ns));
+        self.figures.note(place, Metric::ListTable, exact(read(load, TABLE, false, Some(PAGE), 5)?.p50_ns));
         Ok(())
     }
 
@@ -199,7 +203,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Creates on ours and on ours as it was before, in turns of a second: how fast the machine is changes more from one minute
+    /// Lists and creates of ours and of ours as it was before, in short turns: how fast the machine is changes more from one minute
     /// to the next than a change of the program may.
     fn in_turns(&mut self) -> Result<()> {
         let places = [Place::Embedded, Place::Before];
@@ -208,6 +212,33 @@ impl Run<'_> {
             let (server, _) = self.programs.start(place, &places::folder(place)?)?;
             servers.push((Load(server.endpoint()?), server));
         }
+        if self.wants(&LISTS_IN_TURNS) {
+            for (load, _) in &servers {
+                fill(load, "listed", OBJECTS)?;
+            }
+        }
+        for turn in 0..TURNS {
+            for side in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+                let ((load, _), place) = (&servers[side], places[side]);
+                for (metric, accept, page) in [
+                    (Metric::ListAllInTurns, JSON, None),
+                    (Metric::ListPageInTurns, JSON, Some(PAGE)),
+                    (Metric::ListTableInTurns, TABLE, Some(PAGE)),
+                ] {
+                    if self.wants(&[metric]) {
+                        let took = read(load, accept, false, page, 1)?.p50_ns;
+                        self.figures.note(place, metric, exact(took));
+                    }
+                }
+            }
+        }
+        if self.wants(&[Metric::CreateInTurns]) {
+            self.creates_in_turns(places, &servers)?;
+        }
+        servers.into_iter().try_for_each(|(_, server)| server.stop())
+    }
+
+    fn creates_in_turns(&mut self, places: [Place; 2], servers: &[(Load, Server)]) -> Result<()> {
         let mut created = [0; 2];
         for turn in 0..=TURNS {
             eprintln!("turn {turn} of {TURNS}");
@@ -223,7 +254,7 @@ impl Run<'_> {
         for (place, created) in places.into_iter().zip(created) {
             self.figures.note(place, Metric::CreateInTurns, exact(created) / (TURN * TURNS).as_secs_f64());
         }
-        servers.into_iter().try_for_each(|(_, server)| server.stop())
+        Ok(())
     }
 
     /// Fills each server once, ends it, and starts it again and again.
@@ -256,6 +287,12 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Lists the objects that are there for it.
+fn read(load: &Load, accept: &str, gzip: bool, page: Option<usize>, passes: u32) -> Result<Times> {
+    let (namespace, accept) = ("listed".to_owned(), accept.to_owned());
+    load.read(Reading { namespace, objects: OBJECTS as usize, accept, gzip, page, passes })
 }
 
 /// Watchers on fresh namespaces while somebody writes at that rate.
