@@ -143,12 +143,12 @@ fn validate_common(kind: &Kind, object: &Object, errors: &mut Errors) {
     let metadata = object.metadata();
     for name in ["labels", "annotations", "ownerReferences", "finalizers", "managedFields"] {
         match (name, metadata.and_then(|metadata| metadata.get(name))) {
-            (_, None) => {}
-            ("finalizers", _) => validate_finalizers(kind, object, &path.child(name), errors),
+            ("labels", Some(Value::Object(labels))) => validate_labels(Some(labels), &path.child(name), errors),
+            ("finalizers", Some(_)) => validate_finalizers(kind, object, &path.child(name), errors),
             ("ownerReferences", Some(Value::Array(owners))) => validate_owners(owners, &path.child(name), errors),
             ("managedFields", Some(Value::Array(entries))) => validate_managed_fields(entries, errors),
             ("annotations", Some(Value::Object(all))) => validate_annotations(all, &path.child(name), errors),
-            (_, value) => validate_labels(value.and_then(Value::as_object), &path.child(name), errors),
+            _ => {}
         }
     }
 }

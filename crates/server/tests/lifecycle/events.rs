@@ -12,14 +12,17 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 #[tokio::test]
 async fn an_event_goes_when_its_time_has_come_and_nothing_else_does() {
-    let config = Config { event_ttl: Duration::from_millis(300), ..Config::default() };
-    let tended = Tended::with(config, store::embedded::Options::default()).await;
-    tended.config_map("a").await;
-    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "reason": "r"});
-    tended.post(EVENTS, &event).await.expect(201);
-    tended.get(&format!("{EVENTS}/e")).await.expect(200);
-    tended.gone(&format!("{EVENTS}/e")).await;
-    tended.get(&at("a")).await.expect(200);
+    // Also where controllers are at work: kube-apiserver does this by itself.
+    for tends in [true, false] {
+        let config = Config { event_ttl: Duration::from_millis(300), tended: tends, ..Config::default() };
+        let tended = Tended::with(config, store::embedded::Options::default()).await;
+        tended.config_map("a").await;
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "reason": "r"});
+        tended.post(EVENTS, &event).await.expect(201);
+        tended.get(&format!("{EVENTS}/e")).await.expect(200);
+        tended.gone(&format!("{EVENTS}/e")).await;
+        tended.get(&at("a")).await.expect(200);
+    }
 }
 
 #[tokio::test]
