@@ -239,6 +239,9 @@ impl Streaming {
             {
                 self.put_change(&event, &mut out);
             }
+            if self.taken.is_empty() {
+                self.keep_time(&mut out);
+            }
         }
         Some(out.freeze())
     }
@@ -250,7 +253,9 @@ impl Streaming {
         }
         let watch = self.watch.as_mut()?;
         tokio::select! {
+            // Where there are always events, the others would never have their turn. The clock has it after each of them.
             biased;
+            () = self.shutdown.begun() => self.watch = None,
             events = watch.next() => match events {
                 Ok(events) => self.taken.extend(events),
                 Err(Ended::Closed) => self.watch = None,
@@ -260,20 +265,26 @@ impl Streaming {
                     self.put_error(&Failure::expired(text), out);
                 }
             },
-            () = tokio::time::sleep_until(self.next_bookmark.min(self.end)) => {
-                let now = Instant::now();
-                if let Some(revision) = watch.progress().filter(|_| self.bookmarks) {
-                    self.put_bookmark(revision.max(self.told), false, out);
-                }
-                let last = self.end - BOOKMARK_BEFORE_END.min(self.end - now.min(self.end));
-                self.next_bookmark = if now < last { (now + BOOKMARK_EVERY).min(last) } else { self.end };
-                if now >= self.end {
-                    self.watch = None;
-                }
-            }
-            () = self.shutdown.begun() => self.watch = None,
+            () = tokio::time::sleep_until(self.next_bookmark.min(self.end)) => {}
         }
         (self.watch.is_some() || !out.is_empty()).then_some(())
+    }
+
+    /// Does what is due by the clock, behind everything that was taken from the watch: tells how far the client is, and ends the
+    /// watch.
+    fn keep_time(&mut self, out: &mut BytesMut) {
+        let now = Instant::now();
+        let Some(watch) = self.watch.as_mut().filter(|_| now >= self.next_bookmark.min(self.end)) else { return };
+        if self.bookmarks {
+            // Under load there is always more to come. Then the client is at what it was told last.
+            let revision = watch.progress().map_or(self.told, |revision| revision.max(self.told));
+            self.put_bookmark(revision, false, out);
+        }
+        let last = self.end - BOOKMARK_BEFORE_END.min(self.end - now.min(self.end));
+        self.next_bookmark = if now < last { (now + BOOKMARK_EVERY).min(last) } else { self.end };
+        if now >= self.end {
+            self.watch = None;
+        }
     }
 
     /// Appends what the client sees of a change, if it sees anything.

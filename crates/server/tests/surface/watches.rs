@@ -123,6 +123,34 @@ async fn a_watch_lasts_as_long_as_it_was_asked_for_and_ends_with_a_bookmark() {
 }
 
 #[tokio::test]
+async fn a_watch_that_always_has_events_gets_its_bookmarks_and_its_end_on_time() {
+    let fixture = Fixture::new().await;
+    let version = fixture.server.store().revision();
+    let url = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=90&allowWatchBookmarks=true&resourceVersion={version}");
+    let mut pieces = fixture.pieces(&url).await;
+    let mut told = Vec::new();
+    // There is something to tell whenever the watch is looked at.
+    for (name, passes) in [("a", 0), ("b", 61), ("c", 0), ("d", 30)] {
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_secs(passes)).await;
+        tokio::time::resume();
+        fixture.config_map(name).await;
+        let piece = pieces.next().await.unwrap().unwrap();
+        for line in piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event: Value = serde_json::from_slice(line).unwrap();
+            let object = &event["object"]["metadata"];
+            let version: u64 = object["resourceVersion"].as_str().unwrap().parse().unwrap();
+            told.push((event["type"].as_str().unwrap().to_owned(), version));
+        }
+    }
+    let last = fixture.server.store().revision().0;
+    let what = |what: &str, before: u64| (what.to_owned(), last - before);
+    let (added, bookmark) = (|before| what("ADDED", before), |before| what("BOOKMARK", before));
+    assert_eq!(told, [added(3), added(2), bookmark(2), added(1), added(0), bookmark(0)]);
+    assert!(pieces.next().await.is_none(), "it was asked for 90 seconds");
+}
+
+#[tokio::test]
 async fn a_watch_from_the_past_comes_in_pieces_of_a_bounded_size() {
     let fixture = Fixture::new().await;
     let before = fixture.server.store().revision();

@@ -15,6 +15,13 @@ const PAUSE_MILLIS: u64 = 2000;
 /// Guests wait longer and longer before they connect again, so they are left alone for a while.
 const GUESTS_EVERY: Duration = Duration::from_secs(10);
 const KILL_EVERY: Duration = Duration::from_secs(15);
+/// How long guests are spared now and again: longer than they wait before they connect again, and then until a watch is told how
+/// far it is.
+const CALM: Duration = Duration::from_secs(100);
+/// When that is so for the first time.
+const FIRST_CALM: Duration = Duration::from_secs(30);
+/// From the beginning of one calm to that of the next.
+const CALM_EVERY: Duration = Duration::from_mins(5);
 
 /// How often which fault struck.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +29,8 @@ pub(super) struct Struck {
     pub(super) kills: usize,
     pub(super) cuts: usize,
     pub(super) switches: usize,
+    /// How often guests were spared, to the end.
+    pub(super) calms: usize,
 }
 
 /// Everything that can be cut and killed.
@@ -35,6 +44,9 @@ pub(super) struct Faults<'a> {
     struck: Struck,
     guests_at: Instant,
     kill_at: Instant,
+    calm_at: Instant,
+    /// When the present calm ends.
+    calm_ends: Option<Instant>,
 }
 
 impl<'a> Faults<'a> {
@@ -42,8 +54,17 @@ impl<'a> Faults<'a> {
         let replicas = wires.len();
         let guests = guests.iter().enumerate().map(|(number, wire)| (wire, number % replicas)).collect();
         let now = Instant::now();
-        let (guests_at, kill_at) = (now + GUESTS_EVERY, now + KILL_EVERY);
-        Self { stand, wires, guests, random: Seeded::new(seed), struck: Struck::default(), guests_at, kill_at }
+        Self {
+            stand,
+            wires,
+            guests,
+            random: Seeded::new(seed),
+            struck: Struck::default(),
+            guests_at: now + GUESTS_EVERY,
+            kill_at: now + KILL_EVERY,
+            calm_at: now + FIRST_CALM,
+            calm_ends: None,
+        }
     }
 
     pub(super) fn struck(&self) -> Struck {
@@ -54,6 +75,14 @@ impl<'a> Faults<'a> {
     pub(super) fn next(&mut self) -> Result<()> {
         thread::sleep(Duration::from_millis(self.random.below(PAUSE_MILLIS)));
         let now = Instant::now();
+        if now >= self.calm_at {
+            self.calm_at = now + CALM_EVERY;
+            (self.guests_at, self.kill_at) = (now + CALM, now + CALM);
+            self.calm_ends = Some(now + CALM);
+        }
+        if self.calm_ends.take_if(|end| now >= *end).is_some() {
+            self.struck.calms += 1;
+        }
         if now >= self.kill_at {
             self.kill_at = now + KILL_EVERY;
             return self.kill();

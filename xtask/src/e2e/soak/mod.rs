@@ -175,7 +175,7 @@ fn strike(faults: &mut Faults<'_>, progress: &Progress, began: Instant) -> Resul
         }
         if told.elapsed() >= TELL_EVERY {
             let rate = per_second(acknowledged - last, told.elapsed());
-            let Struck { kills, cuts, switches } = faults.struck();
+            let Struck { kills, cuts, switches, .. } = faults.struck();
             eprintln!(
                 "{:>6.0} s: {acknowledged} of {} writes, {rate}/s; {kills} servers killed, {cuts} wires cut, {switches} led \
                  elsewhere",
@@ -295,10 +295,12 @@ fn judge(folder: &Path, mut history: History, seen: &[Watched], kept: &Objects) 
 
 /// Whether there was enough of everything to show that it is borne.
 fn proves(judged: &Judged, struck: Struck) -> Result<()> {
-    let Struck { kills, cuts, switches } = struck;
+    let Struck { kills, cuts, switches, calms } = struck;
     ensure!(kills > 0 && cuts > 0 && switches > 0, "too little went wrong: {struck:?}");
     ensure!(judged.resumed > 0, "no watch of a witness was resumed");
-    ensure!(judged.followed.bookmarks > 0, "no follower was given a bookmark");
+    let told_how_far = judged.followed.bookmarks;
+    // Every calm is long enough for each follower to be told once, and only those that list meanwhile may not be.
+    ensure!(told_how_far >= calms * judged.followers / 2, "only {told_how_far} bookmarks in {calms} times of calm");
     let most = judged.followers * LISTS_PER_FOLLOWER;
     ensure!(
         judged.followed.lists <= most,
@@ -357,11 +359,11 @@ fn per_second(count: u64, took: Duration) -> u128 {
 fn told(judged: &Judged, struck: &Struck, took: Duration) -> String {
     let Judged { counts, resumed, followers, followed, objects } = judged;
     let Counts { acknowledged, unknown, unknown_and_done, refused, looks, .. } = counts;
-    let Struck { kills, cuts, switches } = struck;
+    let Struck { kills, cuts, switches, calms } = struck;
     format!(
         "{acknowledged} writes acknowledged and none lost in {:.0} s ({}/s), {unknown} with unknown end ({unknown_and_done} of \
-         them done), {refused} refused, {looks} reads\n{kills} servers killed, {cuts} wires cut, {switches} led elsewhere; the \
-         witnesses' watches resumed {resumed} times\n{followers} followers were told {} events, {} bookmarks and {} lists, and \
+         them done), {refused} refused, {looks} reads\n{kills} servers killed, {cuts} wires cut, {switches} led elsewhere, {calms} \
+         times of calm; the witnesses' watches resumed {resumed} times\n{followers} followers were told {} events, {} bookmarks and {} lists, and \
          nothing wrong; {objects} objects at the end, in every cache as in the lists and in etcd",
         took.as_secs_f64(),
         per_second(*acknowledged as u64, took),
