@@ -136,15 +136,14 @@ impl Mirror {
         let revision = range.at.unwrap_or(state.revision);
         state.covers_revision(revision)?;
         let limit = range.limit.unwrap_or(usize::MAX);
-        let mut page = Page { entries: Vec::new(), revision, remaining: 0 };
-        for entry in state.within(range.prefix, range.after).filter_map(|chain| chain.at(revision)) {
-            if page.entries.len() < limit {
-                page.entries.push(entry.clone());
-            } else {
-                page.remaining += 1;
-            }
-        }
-        Ok(page)
+        let mut there = state.within(range.prefix, range.after).filter_map(|chain| chain.at(revision));
+        let entries: Vec<_> = there.by_ref().take(limit).cloned().collect();
+        let remaining = match range.of {
+            // Walking past all that is not wanted costs as much as a page of it.
+            Some(of) => there.next().map_or(0, |_| of.saturating_sub(entries.len()).max(1)),
+            None => there.count(),
+        };
+        Ok(Page { entries, revision, remaining })
     }
 
     /// Where the mirror is. Not before anything a watch has handed out: an apply that is under way is waited for.

@@ -354,6 +354,8 @@ pub struct Range<'a> {
     pub limit: Option<usize>,
     /// As they were at this revision; `None` is now.
     pub at: Option<Revision>,
+    /// How many there are in all, limit or not, if the caller knows it or does not care; `None` has them counted.
+    pub of: Option<usize>,
 }
 
 /// What a range found, in the order of keys.
@@ -363,7 +365,7 @@ pub struct Page {
     pub entries: Vec<Arc<Entry>>,
     /// The revision at which they were all there together.
     pub revision: Revision,
-    /// How many more there are beyond the limit.
+    /// How many more there are beyond the limit: none only if there is none, and exactly so many if they were counted.
     pub remaining: usize,
 }
 

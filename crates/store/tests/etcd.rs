@@ -192,7 +192,7 @@ async fn a_past_that_the_mirror_forgot_is_read_from_etcd() {
     let whole = store.range(Range { prefix: "a/", at: Some(then), ..Range::default() }).await.unwrap();
     assert_eq!((whole.entries.len(), whole.remaining, whole.revision), (24, 0, then));
     assert!(whole.entries.iter().all(|entry| entry.value == "old" && &*entry.key != "a/07"));
-    let page = Range { prefix: "a/", after: Some("a/05"), limit: Some(10), at: Some(then) };
+    let page = Range { prefix: "a/", after: Some("a/05"), limit: Some(10), at: Some(then), of: None };
     let page = store.range(page).await.unwrap();
     assert_eq!(page.entries, whole.entries[6..16], "after a/05, without a/07");
     assert_eq!(page.remaining, 8);

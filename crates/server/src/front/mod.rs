@@ -28,6 +28,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 pub use body::{Body, Broken, Gone, Sender};
+pub(crate) use connection::AT_ONCE_BYTES;
 use connection::House;
 pub use counters::{Counter, Counters};
 pub use limits::Limits;

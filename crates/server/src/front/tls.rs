@@ -40,7 +40,7 @@ pub struct Presented {
 impl Presented {
     /// Presents this identity.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, TlsError> {
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(provider());
         let current = RwLock::new(Arc::new(certified(identity, &provider)?));
         Ok(Arc::new(Self { provider, current }))
     }
@@ -57,6 +57,13 @@ impl ResolvesServerCert for Presented {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.read()))
     }
+}
+
+/// The ciphers, AES with 128 bits first, as Go's servers have it: with 256 bits, long lists take a twentieth longer on both sides.
+fn provider() -> CryptoProvider {
+    let mut provider = default_provider();
+    provider.cipher_suites.sort_by_key(|suite| !format!("{:?}", suite.suite()).contains("AES_128"));
+    provider
 }
 
 fn certified(identity: &Identity, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
@@ -81,6 +88,8 @@ pub fn config(
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(presented);
+    // Libraries that are built on ours ask for the strongest cipher first, whatever it costs.
+    config.ignore_client_order = true;
     config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
     // Tickets hold the session with the client, so that resuming costs the server no memory, however many there are.
     config.ticketer = Ticketer::new()?;

@@ -249,7 +249,7 @@ async fn report_once(hand: &Hand, place: &Place, seen: &Seen, owner: &Owner) -> 
 /// The namespaces that there are, some of them if they are very many.
 fn namespaces(store: &Store) -> Vec<String> {
     let prefix = format!("{NAMESPACES}/");
-    let range = Range { prefix: &prefix, limit: Some(MOST_SEARCHED), ..Range::default() };
+    let range = Range { prefix: &prefix, limit: Some(MOST_SEARCHED), of: Some(0), ..Range::default() };
     // The present is in memory: it is there at once.
     let page = futures_util::FutureExt::now_or_never(store.range(range)).and_then(Result::ok);
     let entries = page.map(|page| page.entries).unwrap_or_default();

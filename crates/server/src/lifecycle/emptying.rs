@@ -183,7 +183,8 @@ impl<'a> Batches<'a> {
             return None;
         }
         self.begun = true;
-        let range = Range { prefix: &self.prefix, after: self.after.as_deref(), limit: Some(BATCH), at: None };
+        let after = self.after.as_deref();
+        let range = Range { prefix: &self.prefix, after, limit: Some(BATCH), of: Some(0), ..Range::default() };
         // The present is in memory and can always be read.
         let page = self.store.range(range).await.ok()?;
         self.after = page.entries.last().filter(|_| page.remaining > 0).map(|entry| entry.key.clone());

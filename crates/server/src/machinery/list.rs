@@ -25,12 +25,15 @@ use super::query::Query;
 use super::reply::{Content, Reply};
 use super::select::Selection;
 use super::show::{self, Include, Stored};
-use crate::front::Broken;
+use crate::front::{AT_ONCE_BYTES, Broken};
 
 /// How long a read waits for a revision that this server has not seen yet.
 pub(crate) const FRESH_LIMIT: Duration = Duration::from_secs(3);
-/// How much of a long list is made at a time, so that a slow client does not hold all of it twice.
-pub(crate) const PIECE_BYTES: usize = 256 * 1024;
+/// How much of a long list is made at a time, so that a slow client does not hold all of it twice. With what stands around it, it
+/// fits into what a connection encrypts and sends at once: a rest would be a write of its own.
+pub(crate) const PIECE_BYTES: usize = AT_ONCE_BYTES - 1024;
+/// The same of its beginning, so that the client has something to do early.
+const FIRST_BYTES: usize = PIECE_BYTES / 4;
 /// How many entries are looked at in one go while a page is filled through selectors.
 const SCAN_ENTRIES: usize = 10_000;
 
@@ -55,13 +58,16 @@ struct Next {
     rv: i64,
     /// The last key of the page before, relative to the prefix, and a zero byte.
     start: String,
+    /// How many objects are left at that revision, so that no further page has to count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<usize>,
 }
 
 impl Next {
-    fn new(revision: Option<Revision>, prefix: &str, last: &str) -> Self {
+    fn new(revision: Option<Revision>, prefix: &str, last: &str, left: Option<usize>) -> Self {
         let relative = last.strip_prefix(prefix).unwrap_or(last);
         let rv = revision.map_or(-1, |revision| i64::try_from(revision.0).unwrap_or(i64::MAX));
-        Self { v: "meta.k8s.io/v1".to_owned(), rv, start: format!("/{relative}\0") }
+        Self { v: "meta.k8s.io/v1".to_owned(), rv, start: format!("/{relative}\0"), left }
     }
 
     fn token(&self) -> String {
@@ -219,11 +225,14 @@ pub(crate) async fn find(
         At::Exact(revision) => Some(revision),
         _ => None,
     };
+    // With selectors nobody is told how many are left.
+    let known = options.next.as_ref().filter(|next| next.rv > 0).and_then(|next| next.left);
+    let of = if selection.selects() { Some(0) } else { known };
     let mut entries = Vec::new();
     loop {
         let wanted = options.limit.map(|limit| limit - entries.len());
         let limit = if selection.is_all() { wanted } else { Some(SCAN_ENTRIES) };
-        let range = Range { prefix: &selection.prefix, after: after.as_deref(), limit, at };
+        let range = Range { prefix: &selection.prefix, after: after.as_deref(), limit, at, of };
         let page = match store.range(range).await {
             Ok(page) => page,
             Err(RangeError::Compacted { .. }) => return Err(expired(options.next.as_ref(), &selection.prefix)),
@@ -248,8 +257,8 @@ pub(crate) async fn find(
                     // A list that was already inconsistent stays so, and says so by its token.
                     let inconsistent = options.next.as_ref().is_some_and(|next| next.rv < 0);
                     let pinned = (!inconsistent).then_some(page.revision);
-                    let next = Next::new(pinned, &selection.prefix, &last).token();
                     let remaining = (!selection.selects()).then_some(left);
+                    let next = Next::new(pinned, &selection.prefix, &last, remaining.filter(|_| !inconsistent)).token();
                     return Ok(Found { entries, revision: page.revision, next: Some(next), remaining });
                 }
                 break;
@@ -273,7 +282,7 @@ fn expired(next: Option<&Next>, prefix: &str) -> Failure {
          results. Continuing with the provided token results in an inconsistent list - objects that were created, \
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    failure.details.continue_token = Some(Next::new(None, prefix, &next.after(prefix)).token());
+    failure.details.continue_token = Some(Next::new(None, prefix, &next.after(prefix), None).token());
     failure
 }
 
@@ -329,6 +338,7 @@ pub(crate) async fn show_all(
         now: Timestamp::now(),
         entries: found.entries.into_iter(),
         metadata: Some(metadata),
+        room: FIRST_BYTES,
         finished: false,
     };
     let first = listing.piece()?;
@@ -363,44 +373,67 @@ struct Listing {
     entries: std::vec::IntoIter<Arc<Entry>>,
     /// Of the list; taken when the head is written.
     metadata: Option<Value>,
+    /// How much is made next.
+    room: usize,
     finished: bool,
 }
 
 impl Listing {
     fn piece(&mut self) -> Result<Bytes, Failure> {
-        let ahead: usize = self.entries.as_slice().iter().take(1024).map(|entry| entry.value.len() + 1).sum();
-        let mut out = BytesMut::with_capacity(ahead.min(PIECE_BYTES) + 4096);
+        let mut out = BytesMut::with_capacity(self.ahead() + 4096);
         let mut first = false;
         if let Some(metadata) = self.metadata.take() {
             put_head(self.resource, self.form, &metadata, &mut out);
             first = true;
         }
-        while out.len() < PIECE_BYTES {
-            let Some(entry) = self.entries.next() else {
-                out.put_slice(b"]}");
-                self.finished = true;
+        let mut written = 0;
+        for entry in self.entries.as_slice() {
+            if written > 0 && out.len() + entry.value.len() > self.room {
                 break;
-            };
+            }
             if !first {
                 out.put_u8(b',');
             }
             first = false;
-            match self.form {
-                Form::Object => show::put_item(self.resource, &entry.value, &mut out)?,
-                Form::Partial(version) => {
-                    let facts = Facts::of(&entry);
-                    let stored = Stored { value: &entry.value, facts: Some(&facts) };
-                    show::put_partial(stored, version, &mut out)?;
-                }
-                Form::Table(version) => {
-                    let facts = Facts::of(&entry);
-                    let row = facts.row(self.resource, &entry.value)?;
-                    let stored = Stored { value: &entry.value, facts: Some(&facts) };
-                    show::put_row(self.resource, &row, stored, self.include, self.now, version, &mut out)?;
-                }
-            }
+            self.put(entry, &mut out)?;
+            written += 1;
+        }
+        // Letting go of an entry waits for all that was written before it, so it is done once for all of them.
+        self.entries.by_ref().take(written).for_each(drop);
+        self.room = PIECE_BYTES;
+        if self.entries.as_slice().is_empty() {
+            out.put_slice(b"]}");
+            self.finished = true;
         }
         Ok(out.freeze())
+    }
+
+    /// How many bytes the next piece has at most, if it has objects as they are.
+    fn ahead(&self) -> usize {
+        let mut bytes = 0;
+        for entry in self.entries.as_slice() {
+            bytes += entry.value.len();
+            if bytes >= self.room {
+                break;
+            }
+        }
+        bytes
+    }
+
+    fn put(&self, entry: &Arc<Entry>, out: &mut BytesMut) -> Result<(), Failure> {
+        match self.form {
+            Form::Object => show::put_item(self.resource, &entry.value, out),
+            Form::Partial(version) => {
+                let facts = Facts::of(entry);
+                show::put_partial(Stored { value: &entry.value, facts: Some(&facts) }, version, out)
+            }
+            Form::Table(version) => {
+                let facts = Facts::of(entry);
+                let row = facts.row(self.resource, &entry.value)?;
+                let stored = Stored { value: &entry.value, facts: Some(&facts) };
+                show::put_row(self.resource, &row, stored, self.include, self.now, version, out)
+            }
+        }
     }
 }
 
@@ -459,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_token_leads_to_where_the_page_ended() {
-        let next = Next::new(Some(Revision(1892)), "services/vv/", "services/vv/tr2");
+        let next = Next::new(Some(Revision(1892)), "services/vv/", "services/vv/tr2", Some(3));
         assert_eq!(next.start, "/tr2\0");
         assert_eq!(Next::read(&next.token()).unwrap(), next);
         assert_eq!(next.after("services/vv/"), "services/vv/tr2");

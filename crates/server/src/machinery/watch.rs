@@ -167,7 +167,7 @@ async fn snapshot(
     selection: &Selection,
     initial: &mut VecDeque<Arc<Entry>>,
 ) -> Result<Revision, Failure> {
-    let range = Range { prefix: &selection.prefix, after: None, limit: None, at: None };
+    let range = Range { prefix: &selection.prefix, ..Range::default() };
     match store.range(range).await {
         Ok(page) => {
             initial.extend(page.entries);

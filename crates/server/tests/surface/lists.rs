@@ -26,6 +26,8 @@ async fn pages_together_are_the_list_as_it_was_when_the_first_was_asked_for() {
         let page = fixture.get(&format!("{CONFIG_MAPS}?limit=3&continue={next}")).await.expect(200);
         assert_eq!(page["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
         all.extend(names(&page));
+        let left = page["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+        assert_eq!(all.len() as u64 + left, 7, "what is left is what was left then");
         next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
     }
     assert_eq!(all, ["c0", "c1", "c2", "c3", "c4", "c5", "c6"]);

@@ -39,7 +39,7 @@ pub(super) async fn pages_join_to_the_whole(ground: &dyn Ground) -> Verdict {
     let at = Some(store.revision());
     let (mut joined, mut after) = (Vec::new(), None::<String>);
     loop {
-        let range = Range { prefix: "pods/", after: after.as_deref(), limit: Some(10), at };
+        let range = Range { prefix: "pods/", after: after.as_deref(), limit: Some(10), at, of: None };
         let page = page(&store, range).await?;
         joined.extend(keys(&page).into_iter().map(str::to_owned));
         ensure!(page.remaining == COUNT - joined.len(), "{} remain after {}", page.remaining, joined.len());

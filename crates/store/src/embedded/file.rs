@@ -44,7 +44,7 @@ const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
 
 /// Memory for pages. Reads are answered by the mirror, so this serves only the pages that writes go through: half of it holds
 /// the largest batch, and more of it did not make writes faster.
-pub(crate) const CACHE_BYTES: usize = 16 << 20;
+pub(crate) const CACHE_BYTES: usize = 8 << 20;
 
 /// Why a store could not be opened.
 #[derive(Debug, Error)]

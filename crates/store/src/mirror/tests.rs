@@ -113,8 +113,12 @@ fn compare_at(mirror: &Mirror, naive: &Naive, revision: Revision) -> Result<(), 
             let mut entries: Vec<Arc<Entry>> = all.iter().filter(beyond).cloned().collect();
             let remaining = entries.len().saturating_sub(limit.unwrap_or(usize::MAX));
             entries.truncate(limit.unwrap_or(usize::MAX));
-            let found = mirror.range(Range { prefix, after, limit, at: Some(revision) });
-            prop_assert_eq!(found, Ok(Page { entries, revision, remaining }), "{:?} after {:?}", prefix, after);
+            let range = Range { prefix, after, limit, at: Some(revision), of: None };
+            let there = entries.len() + remaining;
+            for (of, remaining) in [(None, remaining), (Some(there), remaining), (Some(0), remaining.min(1))] {
+                let page = Page { entries: entries.clone(), revision, remaining };
+                prop_assert_eq!(mirror.range(Range { of, ..range }), Ok(page), "{:?} after {:?}", prefix, after);
+            }
         }
         let piece = mirror.piece(prefix, revision).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let found: Vec<_> = piece.events.iter().map(|event| (event.revision(), event.entry.clone())).collect();
