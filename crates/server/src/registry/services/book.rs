@@ -143,8 +143,7 @@ impl Book {
     }
 
     fn put_service(&mut self, entry: &Entry) {
-        let object = Object::parse(&entry.value).unwrap_or_default();
-        let service = Service::read_stored(&object);
+        let service = Service::read_held(&entry.value);
         if service.flaws().next().is_some() {
             self.suspects.insert(Suspect::Service(Arc::clone(&entry.key)));
         }

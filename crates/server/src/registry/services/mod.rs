@@ -68,7 +68,7 @@ fn having(store: &Store, key: &str, grant: Grant) -> Option<(Arc<Entry>, Object)
 
 /// What a Service has, as it is stored.
 pub(crate) fn held_by(value: &[u8]) -> Vec<Grant> {
-    Object::parse(value).map(|service| held(&Service::read_stored(&service))).unwrap_or_default()
+    held(&Service::read_held(value))
 }
 
 /// What a Service becomes, and what comes and goes with that.
