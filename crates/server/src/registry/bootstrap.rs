@@ -9,8 +9,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 use space::Cidr;
-use tracing::warn;
+use store::Range;
+use tracing::{info, warn};
 
+use super::from_flags::{Known, LABEL, Plan, plan};
 use super::grants::Grant;
 use super::telling::{Told, reference, tell};
 use super::{extent, namespaces, node_ports, service_cidrs};
@@ -21,9 +23,6 @@ use crate::machinery::{Content, Failure, Machinery, New, Request, catalog, inser
 
 /// The name of the range, and of the Service, that the cluster itself has.
 pub(crate) const NAME: &str = "kubernetes";
-
-/// Marks what comes from the command line.
-const FROM_FLAGS: &str = "networking.kubernetes.io/service-cidr-from-flags";
 
 /// The port of the Service by which Pods reach the API.
 const PORT: u16 = 443;
@@ -45,10 +44,36 @@ pub(crate) async fn restore(machinery: &Machinery) -> Result<Option<String>, Fai
     for name in namespaces::ALWAYS {
         make(machinery, ("", "v1", namespaces::PREFIX), "", &namespace(name)).await?;
     }
-    make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(config)).await?;
+    make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(NAME, config)).await?;
+    if config.tended {
+        stand_in(machinery).await?;
+    }
     make(machinery, ("ipam.cadastre.dev", "v1alpha1", "nodeportranges"), "", &node_port_range(config)).await?;
     let made = make(machinery, ("", "v1", "services"), "default", &service(config)).await;
     Ok(made.err().map(|failure| failure.message))
+}
+
+/// Makes a range of what the command line says, if the ranges that there are do not have it; and removes those that are there twice.
+async fn stand_in(machinery: &Machinery) -> Result<(), Failure> {
+    let prefix = format!("{}/", service_cidrs::PREFIX);
+    let page = machinery.store.range(Range { prefix: &prefix, ..Range::default() }).await;
+    let entries = page.map(|page| page.entries).unwrap_or_default();
+    let objects = entries.iter().filter_map(|entry| Object::parse(&entry.value).ok());
+    let there: Vec<Known> = objects.map(|object| Known::read(&object)).collect();
+    let Plan { make: missing, remove } = plan(&machinery.config.service_ranges, &there);
+    if let Some(name) = missing {
+        let range = service_cidr(&name, &machinery.config);
+        info!(name, cidrs = ?cidrs(&machinery.config), "no range has what the command line says; this one is made for it");
+        make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &range).await?;
+    }
+    for name in remove {
+        info!(name, "another range from the command line has all that this one has; it is removed");
+        let path = format!("/apis/networking.k8s.io/v1/servicecidrs/{name}");
+        if let Err(why) = send(machinery, Method::DELETE, path, "application/json", Bytes::new()).await {
+            warn!(name, why, "the range cannot be removed");
+        }
+    }
+    Ok(())
 }
 
 /// Whether that is the address of `default/kubernetes`.
@@ -131,10 +156,19 @@ async fn complain(machinery: &Machinery, regarding: Value, reporter: &'static st
 
 async fn merge(machinery: &Machinery, path: String, change: &Value) -> Result<(), String> {
     let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/merge-patch+json"));
-    let body = Bytes::from(change.to_string());
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     let user = Arc::new(User::authenticated("system:cadastre", [MASTERS.to_owned()]));
-    let request = Request { method: Method::PATCH, path, query: String::new(), headers, body: body.clone(), user };
+    send(machinery, Method::PATCH, path, "application/merge-patch+json", change.to_string().into()).await
+}
+
+async fn send(
+    machinery: &Machinery,
+    method: Method,
+    path: String,
+    media: &'static str,
+    body: Bytes,
+) -> Result<(), String> {
+    let request = Request { method, path, query: String::new(), headers, body: body.clone(), user };
     let reply = machinery.answer(request, std::future::ready(Ok(body)), &Trigger::default().shutdown()).await;
     match reply.content {
         _ if reply.status.is_success() => Ok(()),
@@ -151,10 +185,10 @@ fn cidrs(config: &Config) -> Vec<String> {
     config.service_ranges.iter().map(ToString::to_string).collect()
 }
 
-fn service_cidr(config: &Config) -> Value {
+fn service_cidr(name: &str, config: &Config) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
-        "metadata": {"name": NAME, "labels": {FROM_FLAGS: "true"}}, "spec": {"cidrs": cidrs(config)},
+        "metadata": {"name": name, "labels": {LABEL: "true"}}, "spec": {"cidrs": cidrs(config)},
     })
 }
 

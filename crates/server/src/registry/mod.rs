@@ -3,6 +3,7 @@
 pub(crate) mod bootstrap;
 pub(crate) mod extent;
 pub(crate) mod grants;
+pub(crate) mod from_flags;
 pub(crate) mod identity;
 pub(crate) mod ip_addresses;
 pub(crate) mod namespaces;

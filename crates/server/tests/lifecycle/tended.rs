@@ -53,20 +53,7 @@ impl Tended {
 
     /// Waits until the answer at a URL is as it should be.
     pub(crate) async fn until(&self, url: &str, right: impl Fn(&Answer) -> bool) -> Answer {
-        let store = self.server.store();
-        let mut watch = store.watch("", store.revision()).unwrap();
-        loop {
-            let answer = self.get(url).await;
-            if right(&answer) {
-                return answer;
-            }
-            let change = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
-            let change = change.unwrap_or_else(|_| panic!("{url} stays as it is: {}", answer.text()));
-            if change.is_err() {
-                // A store that cuts off the slow cuts off this watch too. What it missed is in the next answer.
-                watch = store.watch("", store.revision()).unwrap();
-            }
-        }
+        until(&self.0, url, right).await
     }
 
     /// Waits until there is nothing at a URL.
@@ -101,6 +88,24 @@ impl Tended {
     /// Makes a namespace.
     pub(crate) async fn namespace(&self, name: &str) {
         self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
+    }
+}
+
+/// Waits until the answer of a server at a URL is as it should be, whichever server makes it so.
+pub(crate) async fn until(fixture: &Fixture, url: &str, right: impl Fn(&Answer) -> bool) -> Answer {
+    let store = fixture.server.store();
+    let mut watch = store.watch("", store.revision()).unwrap();
+    loop {
+        let answer = fixture.get(url).await;
+        if right(&answer) {
+            return answer;
+        }
+        let change = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
+        let change = change.unwrap_or_else(|_| panic!("{url} stays as it is: {}", answer.text()));
+        if change.is_err() {
+            // A store that cuts off the slow cuts off this watch too. What it missed is in the next answer.
+            watch = store.watch("", store.revision()).unwrap();
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod creates;
 #[path = "../surface/fixture.rs"]
 #[allow(dead_code, reason = "it is shared, and has more than these tests need")]
 mod fixture;
+mod flags;
 mod grants;
 mod ranges;
 mod repairs;
