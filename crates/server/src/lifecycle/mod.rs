@@ -9,6 +9,7 @@
 //! store at the same time: who loses a race has nothing to do, or hears of it by the watch. When the watch is lost, everything
 //! begins again with a new snapshot.
 
+mod capacity;
 mod collect;
 mod emptying;
 mod endpoints;
@@ -34,6 +35,7 @@ use store::{Ended, Entry, Key, Range, RangeError, StoreError, What};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
+use self::capacity::Capacities;
 use self::collect::{Deed, Judge};
 pub(crate) use self::endpoints::publish;
 use self::expiry::Expiry;
@@ -96,6 +98,8 @@ enum Task {
     Mend(Suspect),
     /// What is always there, and something of it is not.
     Prepare,
+    /// What the ranges say of how much of them is in use.
+    Capacity,
 }
 
 /// What became of a task.
@@ -137,6 +141,7 @@ struct Tending {
     index: Index,
     expiry: Expiry,
     ranges: Ranges,
+    capacities: Capacities,
     queue: Queue<Task>,
     judge: Judge,
     jobs: FuturesUnordered<Job>,
@@ -149,6 +154,7 @@ impl Tending {
             index: Index::default(),
             expiry: Expiry::default(),
             ranges: Ranges::default(),
+            capacities: Capacities::default(),
             queue: Queue::new(),
             judge: Judge::default(),
             jobs: FuturesUnordered::new(),
@@ -256,6 +262,10 @@ impl Tending {
             self.queue.now(Task::Leave(key));
         }
         let grant = Grant::of(&entry.key);
+        if self.hand.is_tended() && ranges::counts(&entry.key) {
+            self.capacities.note(what, &entry.key, &entry.value, Instant::now());
+            self.queue.at(Instant::now() + SOON, Task::Capacity);
+        }
         // What it says of its Service may have been changed. Of what is gone the ledger tells.
         if let (What::Put, Some(grant)) = (what, grant) {
             self.queue.now(Task::Mend(Suspect::Grant(grant)));
@@ -328,6 +338,21 @@ impl Tending {
                         Ok(Some(why)) => (task, Done::Again(PREPARE_AGAIN, why)),
                         Err(refused) => (task, Done::Refused(refused)),
                     }
+                }))
+            }
+            Task::Capacity => {
+                let due = self.capacities.due(&self.hand.around().ledger.usage(), Instant::now());
+                if let Some(next) = due.next {
+                    self.queue.at(next, Task::Capacity);
+                }
+                if due.now.is_empty() {
+                    return None;
+                }
+                let (task, hand) = (task.clone(), self.hand.clone());
+                Some(Box::pin(async move {
+                    let all = due.now.iter().map(|(key, is)| capacity::tell(&hand, key, is));
+                    let done = futures_util::future::try_join_all(all).await;
+                    (task, done.map(|_| ()).into())
                 }))
             }
             Task::Furnish(namespace) => {

@@ -10,6 +10,7 @@ use serde_json::json;
 use store::{Revision, StoreError};
 
 use super::patch::PatchError;
+use crate::registry::Unmet;
 
 /// One cause of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,6 +49,9 @@ pub struct Details {
     /// Where a list can be continued although its beginning is gone. It stands in the metadata of the Status.
     #[serde(skip)]
     pub continue_token: Option<String>,
+    /// What was wanted and could not be given, if that is why.
+    #[serde(skip)]
+    pub(crate) unmet: Option<Unmet>,
 }
 
 /// Why a request was not done.

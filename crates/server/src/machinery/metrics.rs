@@ -1,5 +1,6 @@
 //! What the server counts, and `/metrics` that shows it.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use prometheus_client::registry::Registry;
 use store::Stats;
 
 use crate::front::Counters;
-use crate::registry::services::Usage;
+use crate::registry::services::{Meters, Usage};
 
 /// Which requests are counted together.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -87,8 +88,9 @@ impl Metrics {
     }
 
     /// Everything that is counted here, in the store, at the door and of what is given out, as text.
-    pub(crate) fn text(&self, store: &Stats, door: &Counters, usage: &[Usage]) -> String {
+    pub(crate) fn text(&self, store: &Stats, door: &Counters, usage: &[Usage], given: &Arc<Meters>) -> String {
         let mut all = Registry::default();
+        all.register_collector(Box::new(Arc::clone(given)));
         register_usage(&mut all, usage);
         for (name, help, value) in figures(store).into_iter().chain(at_the_door(door)) {
             let gauge = Figure::default();

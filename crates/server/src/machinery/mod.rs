@@ -62,7 +62,7 @@ pub(crate) use self::write::{at as seconds, now};
 use crate::Config;
 use crate::access::{Attributes, User, authorize};
 use crate::front::Shutdown;
-use crate::registry::Surroundings;
+use crate::registry::{self, Surroundings};
 
 /// A request.
 pub struct Request {
@@ -152,7 +152,13 @@ impl Machinery {
                     .ok_or_else(Failure::no_such_resource)?;
                 let mut reply = match self.resource(request, resource, target, query, shutdown).await {
                     Ok(reply) => reply,
-                    Err(failure) => Reply::refusal(failure, &request.headers),
+                    Err(failure) => {
+                        let is_dry_run = query.all("dryRun").any(|value| !value.is_empty());
+                        if let Some(unmet) = failure.details.unmet.as_ref().filter(|_| !is_dry_run) {
+                            registry::unmet(&self.around, unmet).await;
+                        }
+                        Reply::refusal(failure, &request.headers)
+                    }
                 };
                 if !resource.kind.deprecation.is_empty() {
                     reply = reply.warned_first(resource.kind.deprecation);
@@ -205,7 +211,8 @@ impl Machinery {
             ["version"] => Some(Reply::value(StatusCode::OK, &version())),
             ["metrics"] => {
                 let usage = self.around.ledger.usage();
-                let text = self.metrics.text(&self.store.stats(), &self.config.counters, &usage);
+                let text =
+                    self.metrics.text(&self.store.stats(), &self.config.counters, &usage, self.around.ledger.meters());
                 let mut reply = Reply::text(StatusCode::OK, text);
                 let media = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
                 reply.headers.insert(header::CONTENT_TYPE, media);

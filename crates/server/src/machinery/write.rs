@@ -161,6 +161,11 @@ pub(crate) async fn commit(
     let compares = std::iter::once(expected).chain(depends).chain(along.compares).collect();
     let writes = std::iter::once(write).chain(along.writes).collect();
     let outcome = store.txn(Txn { compares, writes }).await;
+    match (&along.hold, &outcome) {
+        (Some(hold), Ok(Outcome::Committed { .. })) => hold.granted(),
+        (Some(hold), Ok(Outcome::Refused { compare: 1.., .. })) => hold.lost(),
+        _ => {}
+    }
     // Now it is in the store, or free again.
     drop(along.hold);
     match outcome? {

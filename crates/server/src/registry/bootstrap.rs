@@ -151,13 +151,14 @@ fn own(machinery: &Machinery, prefix: &str) -> Option<Object> {
 
 async fn complain(machinery: &Machinery, regarding: Value, reporter: &'static str, reason: &str, note: String) {
     let (reason, occasion) = (reason.to_owned(), String::new());
-    tell(&machinery.around, &Told { regarding, action: "Configuration", reporter, reason, note, occasion }).await;
+    tell(
+        &machinery.around,
+        &Told { regarding, action: "Configuration", reporter, reason, note, occasion, is_shared: false },
+    )
+    .await;
 }
 
 async fn merge(machinery: &Machinery, path: String, change: &Value) -> Result<(), String> {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    let user = Arc::new(User::authenticated("system:cadastre", [MASTERS.to_owned()]));
     send(machinery, Method::PATCH, path, "application/merge-patch+json", change.to_string().into()).await
 }
 
@@ -168,6 +169,9 @@ async fn send(
     media: &'static str,
     body: Bytes,
 ) -> Result<(), String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    let user = Arc::new(User::authenticated("system:cadastre", [MASTERS.to_owned()]));
     let request = Request { method, path, query: String::new(), headers, body: body.clone(), user };
     let reply = machinery.answer(request, std::future::ready(Ok(body)), &Trigger::default().shutdown()).await;
     match reply.content {

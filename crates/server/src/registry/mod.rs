@@ -1,9 +1,10 @@
 //! Kinds that need more than storage: one file each. The machinery asks here, and knows none of them by name.
 
 pub(crate) mod bootstrap;
+pub(crate) mod capacity;
 pub(crate) mod extent;
-pub(crate) mod grants;
 pub(crate) mod from_flags;
+pub(crate) mod grants;
 pub(crate) mod identity;
 pub(crate) mod ip_addresses;
 pub(crate) mod namespaces;
@@ -17,6 +18,7 @@ pub(crate) mod telling;
 use std::sync::Arc;
 
 use api::{Errors, Kind, Object};
+use serde_json::Value;
 use space::Cidr;
 use store::{Compare, Store, Write};
 
@@ -62,6 +64,19 @@ pub(crate) struct Along {
     pub(crate) writes: Vec<Write>,
     /// What is kept for it until it is decided.
     pub(crate) hold: Option<services::Hold>,
+}
+
+/// Something that could not be given, and the Service that it was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unmet {
+    wanted: services::Wanted,
+    /// The Service, by a reference. It may not be there.
+    service: Value,
+}
+
+/// Counts that a client was refused something, and tells people if nothing is left of it.
+pub(crate) async fn unmet(around: &Surroundings, unmet: &Unmet) {
+    services::unmet(around, unmet).await;
 }
 
 /// What a deletion may say about the object that it means.

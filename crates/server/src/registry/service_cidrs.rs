@@ -134,10 +134,13 @@ pub(crate) fn not_ready(object: &Object) -> Option<(&str, &str)> {
 fn set_condition(object: &mut Object, status: &str, reason: &str, message: &str) {
     let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);
     let mut all: Vec<Value> = conditions.cloned().unwrap_or_default();
-    all.retain(|condition| condition["type"] != "Ready");
-    all.push(json!({
+    let ready = json!({
         "type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
-    }));
+    });
+    match all.iter_mut().find(|condition| condition["type"] == "Ready") {
+        Some(known) => *known = ready,
+        None => all.push(ready),
+    }
     object.set(&["status", "conditions"], json!(all));
 }
 

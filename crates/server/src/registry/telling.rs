@@ -21,6 +21,8 @@ pub(crate) struct Told {
     pub(crate) note: String,
     /// What makes it another time and not the same once more; often nothing.
     pub(crate) occasion: String,
+    /// Whether it is the same cause for all objects of the namespace, and is told once, of the first.
+    pub(crate) is_shared: bool,
 }
 
 /// A reference to an object of that kind.
@@ -53,9 +55,11 @@ fn event(told: &Told, now: Timestamp) -> (String, Object) {
     let text = |field: &str| told.regarding[field].as_str().unwrap_or_default();
     let namespace = Some(text("namespace")).filter(|own| !own.is_empty()).unwrap_or("default").to_owned();
     let mut hasher = DefaultHasher::new();
-    (text("uid"), &told.reason, &told.note, &told.occasion).hash(&mut hasher);
+    let uid = if told.is_shared { "" } else { text("uid") };
+    (uid, &told.reason, &told.note, &told.occasion).hash(&mut hasher);
     // Names of Events are those of their objects and a number; an address of IPv6 is no name.
-    let name = format!("{}.{:016x}", text("name").replace(':', "-"), hasher.finish());
+    let stem = if told.is_shared { told.reason.to_lowercase() } else { text("name").replace(':', "-") };
+    let name = format!("{stem}.{:016x}", hasher.finish());
     let event = json!({
         "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
@@ -72,7 +76,7 @@ mod tests {
 
     #[test]
     fn one_cause_has_one_event_and_another_has_another() {
-        let name = |uid: &str, note: &str, occasion: &str| {
+        let name = |uid: &str, note: &str, occasion: &str, is_shared: bool| {
             let told = Told {
                 regarding: json!({"namespace": "n", "name": "web", "uid": uid}),
                 action: "A",
@@ -80,16 +84,19 @@ mod tests {
                 reason: "R".to_owned(),
                 note: note.to_owned(),
                 occasion: occasion.to_owned(),
+                is_shared,
             };
             let (namespace, event) = event(&told, Timestamp::now());
             assert_eq!(namespace, "n");
             event.name().to_owned()
         };
-        let first = name("u", "note", "");
-        assert_eq!(name("u", "note", ""), first);
-        assert!(
-            [name("v", "note", ""), name("u", "other", ""), name("u", "note", "7")].iter().all(|other| *other != first)
-        );
+        let first = name("u", "note", "", false);
+        assert_eq!(name("u", "note", "", false), first);
+        let others = [("v", "note", ""), ("u", "other", ""), ("u", "note", "7")];
+        assert!(others.iter().all(|(uid, note, occasion)| name(uid, note, occasion, false) != first));
+        let shared = name("u", "note", "", true);
+        assert_eq!(name("v", "note", "", true), shared);
+        assert!(shared != first && shared != name("u", "other", "", true));
         assert!(first.starts_with("web."), "{first}");
     }
 }

@@ -165,3 +165,72 @@ async fn b7_a_service_frees_only_what_is_its_own() {
     cluster.agrees().await;
     assert!(cluster.refused("third", json!({"clusterIP": "10.7.0.9"}), 422).await.contains("already allocated"));
 }
+
+/// An address that is in use could be deleted, and was then given again.
+#[tokio::test]
+async fn b1_an_address_in_use_stays_whoever_deletes_it() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    cluster.make("web", json!({"clusterIP": "10.7.0.3"})).await;
+    cluster.delete(&format!("{ADDRESSES}/10.7.0.3")).await.expect(403);
+    assert_eq!(cluster.delete(ADDRESSES).await.code, 403);
+    assert!(cluster.refused("thief", json!({"clusterIP": "10.7.0.3"}), 422).await.contains("already allocated"));
+    cluster.agrees().await;
+}
+
+/// What an update frees was free before the update was written, also if it was never written.
+#[tokio::test]
+async fn b2_what_an_update_frees_is_free_when_it_is_written_and_not_before() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    for n in 0..20 {
+        let made = cluster.make(&format!("s{n}"), json!({"type": "NodePort"})).await;
+        let url = at(&format!("s{n}"));
+        let mut plain = made.clone();
+        plain["spec"]["type"] = json!("ClusterIP");
+        plain["spec"]["ports"][0]["nodePort"] = json!(0);
+        let status = json!({"status": {"loadBalancer": {}, "conditions": [{
+            "type": "X", "status": "True", "reason": "Y", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]}});
+        let status_url = format!("{url}/status");
+        let (put, patched) =
+            tokio::join!(cluster.put(&url, &plain), cluster.patch(&status_url, "merge-patch", &status));
+        patched.expect(200);
+        let port = node_port(&made);
+        let wanted = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+        match put.code.as_u16() {
+            200 => drop(cluster.make(&format!("next{n}"), wanted).await),
+            409 => drop(cluster.refused(&format!("next{n}"), wanted, 422).await),
+            other => panic!("{other}: {}", put.text()),
+        }
+        // One that is certain to be too late.
+        plain["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"].clone();
+        cluster.put(&url, &plain).await.expect(409);
+        cluster.agrees().await;
+    }
+}
+
+/// What only an object has, and no Service, was picked, and the create failed.
+#[tokio::test]
+async fn b4_picks_go_round_what_is_reserved() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    for last in [2, 3, 5, 6] {
+        let name = format!("10.7.0.{last}");
+        let foreign = json!({"metadata": {"name": name}, "spec": {"parentRef": {"resource": "x", "name": "y"}}});
+        cluster.post(ADDRESSES, &foreign).await.expect(201);
+    }
+    assert_eq!(cluster.make("web", json!({})).await["spec"]["clusterIP"], "10.7.0.4");
+    cluster.refused("more", json!({}), 500).await;
+}
+
+/// Each attempt to create a Service that is there made an address and removed it, and left an Event.
+#[tokio::test]
+async fn b14_a_service_that_is_there_costs_nothing_when_it_is_created_again() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    cluster.make("web", json!({"type": "NodePort"})).await;
+    let before = cluster.server.store().revision();
+    for _ in 0..20 {
+        cluster.post(SERVICES, &service("web", json!({"type": "NodePort"}))).await.expect(409);
+    }
+    cluster.server.prepare().await.unwrap();
+    assert_eq!(cluster.server.store().revision(), before);
+    assert!(cluster.items("/apis/events.k8s.io/v1/events").await.is_empty());
+}

@@ -12,6 +12,7 @@ mod flags;
 mod grants;
 mod ranges;
 mod repairs;
+mod room;
 mod several;
 #[path = "../lifecycle/tended.rs"]
 #[allow(dead_code, reason = "it is shared, and has more than these tests need")]

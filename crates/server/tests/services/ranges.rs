@@ -261,3 +261,67 @@ async fn a_changed_command_line_is_told() {
         ]
     );
 }
+
+#[tokio::test]
+async fn the_low_end_of_each_range_is_given_last() {
+    let cluster = Cluster::new(&["10.7.0.0/27"]).await;
+    cluster.post(RANGES, &range("more", "10.8.0.0/27")).await.expect(201);
+    let last = |made: &Value| -> u8 {
+        made["spec"]["clusterIP"].as_str().unwrap().rsplit('.').next().unwrap().parse().unwrap()
+    };
+    // The band of each is its first 16; what is beyond has 14.
+    for n in 0..28 {
+        let made = cluster.make(&format!("s{n}"), json!({})).await;
+        assert!(last(&made) > 16, "{made}");
+    }
+    for n in 28..59 {
+        let made = cluster.make(&format!("s{n}"), json!({})).await;
+        assert!(last(&made) <= 16, "{made}");
+    }
+    cluster.refused("more", json!({}), 500).await;
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn a_range_with_more_room_gives_more() {
+    let cluster = Cluster::new(&["10.7.0.0/28"]).await;
+    cluster.post(RANGES, &range("more", "10.8.0.0/16")).await.expect(201);
+    let mut of_small = 0;
+    for n in 0..60 {
+        let made = cluster.make(&format!("s{n}"), json!({})).await;
+        of_small += usize::from(made["spec"]["clusterIP"].as_str().unwrap().starts_with("10.7."));
+    }
+    // One in five thousand comes from there; if ranges were chosen first, it would be full by now.
+    assert!(of_small < 13, "{of_small}");
+}
+
+#[tokio::test]
+async fn a_cluster_whose_first_family_is_ipv6_gives_that_first() {
+    let cluster = Cluster::new(&["fd07::/64", "10.7.0.0/24"]).await;
+    let own = cluster.get(&at("kubernetes")).await.expect(200);
+    assert_eq!(own["spec"]["clusterIPs"], json!(["fd07::1"]));
+    let single = cluster.make("single", json!({})).await;
+    assert_eq!(single["spec"]["ipFamilies"], json!(["IPv6"]));
+    let dual = cluster.make("dual", json!({"ipFamilyPolicy": "PreferDualStack"})).await;
+    assert_eq!(dual["spec"]["ipFamilies"], json!(["IPv6", "IPv4"]));
+    assert!(dual["spec"]["clusterIPs"][1].as_str().unwrap().starts_with("10.7.0."), "{dual}");
+    let four = cluster.make("four", json!({"ipFamilies": ["IPv4"]})).await;
+    assert!(four["spec"]["clusterIP"].as_str().unwrap().starts_with("10.7.0."), "{four}");
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn what_the_services_of_a_namespace_have_is_free_when_it_is_deleted() {
+    let tended = Tended::with(config(&["10.7.0.0/29"]), store::embedded::Options::default()).await;
+    tended.namespace("shop").await;
+    let url = "/api/v1/namespaces/shop/services";
+    for n in 0..5 {
+        tended.post(url, &service(&format!("s{n}"), json!({"type": "NodePort"}))).await.expect(201);
+    }
+    tended.post(SERVICES, &service("web", json!({}))).await.expect(500);
+    tended.delete("/api/v1/namespaces/shop").await.expect(200);
+    tended.gone("/api/v1/namespaces/shop").await;
+    assert_eq!(tended.get(ADDRESSES).await.expect(200)["items"].as_array().unwrap().len(), 1);
+    assert_eq!(tended.get(crate::cluster::PORTS).await.expect(200)["items"], json!([]));
+    tended.post(SERVICES, &service("web", json!({}))).await.expect(201);
+}

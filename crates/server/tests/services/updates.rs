@@ -129,3 +129,55 @@ async fn what_is_in_use_cannot_be_deleted_by_hand() {
     cluster.make("b", json!({"clusterIP": "10.7.0.8"})).await;
     cluster.agrees().await;
 }
+
+#[tokio::test]
+async fn every_sort_of_patch_gives_and_frees() {
+    let cluster = Cluster::new(&["10.7.0.0/24", "fd07::/64"]).await;
+    cluster.make("web", json!({})).await;
+    let own = async |url: &str| {
+        let items = cluster.items(url).await;
+        items.iter().filter(|item| item["spec"]["parentRef"]["name"] == "web").count()
+    };
+    let typed = |kind: &str| json!([{"op": "replace", "path": "/spec/type", "value": kind}]);
+    cluster.patch(&at("web"), "json-patch", &typed("NodePort")).await.expect(200);
+    assert_eq!((own(ADDRESSES).await, own(PORTS).await), (1, 1));
+    cluster.patch(&at("web"), "json-patch", &typed("ClusterIP")).await.expect(200);
+    assert_eq!((own(ADDRESSES).await, own(PORTS).await), (1, 0));
+    let apply = async |name: &str, spec: Value| {
+        let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+        let url = format!("{}?fieldManager=test&force=true", at(name));
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        cluster.send(Method::PATCH, &url, &headers, &object.to_string()).await
+    };
+    let ports = json!([{"port": 80, "protocol": "TCP"}]);
+    let dual = json!({"type": "NodePort", "ipFamilyPolicy": "RequireDualStack", "ports": ports});
+    apply("web", dual.clone()).await.expect(200);
+    assert_eq!((own(ADDRESSES).await, own(PORTS).await), (2, 1));
+    let again = apply("web", dual).await.expect(200);
+    assert_eq!(
+        again["metadata"]["resourceVersion"],
+        cluster.get(&at("web")).await.json()["metadata"]["resourceVersion"]
+    );
+    apply("web", json!({"type": "ClusterIP", "ipFamilyPolicy": "SingleStack", "ports": ports})).await.expect(200);
+    assert_eq!((own(ADDRESSES).await, own(PORTS).await), (1, 0));
+    apply("new", json!({"type": "NodePort", "ports": ports})).await.expect(201);
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn the_status_is_its_own_and_goes_when_there_is_no_load_balancer() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}});
+    let mut body = service("web", json!({"type": "LoadBalancer"}));
+    body["status"] = status.clone();
+    let made = cluster.post(crate::cluster::SERVICES, &body).await.expect(201);
+    assert_eq!(made["status"], json!({"loadBalancer": {}}), "a create has none");
+    let url = format!("{}/status", at("web"));
+    cluster.patch(&url, "merge-patch", &json!({"status": status})).await.expect(200);
+    let other = json!({"status": {"loadBalancer": null}, "metadata": {"labels": {"a": "b"}}});
+    let now = cluster.patch(&at("web"), "merge-patch", &other).await.expect(200);
+    assert_eq!(now["status"], status, "a write of the rest does not change it");
+    let now = cluster.patch(&at("web"), "merge-patch", &json!({"spec": {"type": "ClusterIP"}})).await.expect(200);
+    assert_eq!(now["status"], json!({"loadBalancer": {}}));
+    cluster.agrees().await;
+}

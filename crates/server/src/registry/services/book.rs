@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use api::Object;
 use futures_util::FutureExt as _;
-use space::{Pool, RangeId};
+use space::{Family, RangeCounts, RangeId};
 use store::{Compare, Entry, Event, Key, Range, Revision, Store, Watch, What};
 
 use super::PREFIX as SERVICES;
-use super::decision::{Pools, held};
+use super::decision::{Pools, Wanted, held};
 use super::ledger::Usage;
+use super::meters::{Meter, Meters, Scope};
 use super::service::Service;
 use crate::registry::extent::{self, Cover, Extent};
 use crate::registry::grants::Grant;
@@ -50,6 +51,7 @@ pub(super) struct Book {
     /// What has changed and is suspect since somebody asked.
     suspects: HashSet<Suspect>,
     watches: Vec<Watch>,
+    meters: Arc<Meters>,
 }
 
 /// A range object that is known.
@@ -65,11 +67,12 @@ struct Part {
     text: String,
     extent: Extent,
     id: RangeId,
+    meter: Arc<Meter>,
 }
 
 impl Book {
     /// What the store has. Reads of the present are answered from memory, so there is nothing to wait for.
-    pub(super) fn read(store: &Store, under_way: HashSet<Grant>) -> Option<Self> {
+    pub(super) fn read(store: &Store, meters: &Arc<Meters>, under_way: HashSet<Grant>) -> Option<Self> {
         let mut book = Self {
             pools: Pools::default(),
             ranges: HashMap::new(),
@@ -80,6 +83,7 @@ impl Book {
             under_way,
             suspects: HashSet::new(),
             watches: Vec::new(),
+            meters: Arc::clone(meters),
         };
         let mut ranges = Vec::new();
         for prefix in PREFIXES {
@@ -98,6 +102,7 @@ impl Book {
             book.pools.adopt(*grant);
         }
         book.add_all(&ranges);
+        meters.prune();
         book.suspects = book.disagreements().collect();
         Some(book)
     }
@@ -138,7 +143,10 @@ impl Book {
             (None, What::Put) if is_service(&entry.key) => self.put_service(entry),
             (None, What::Delete) if is_service(&entry.key) => self.set_held(&entry.key, Vec::new()),
             (None, What::Put) => self.put_range(entry),
-            (None, What::Delete) => self.remove_range(&entry.key),
+            (None, What::Delete) => {
+                self.remove_range(&entry.key);
+                self.meters.prune();
+            }
         }
     }
 
@@ -278,8 +286,12 @@ impl Book {
                     Extent::V6(_) => v6.next(),
                     Extent::Ports(_) => ports.next(),
                 };
+                let meter = match extent {
+                    Extent::V4(_) | Extent::V6(_) => self.meters.of(&text),
+                    Extent::Ports(_) => self.meters.of_ports(),
+                };
                 self.cover.add(extent, &entry.key);
-                known.parts.extend(id.map(|id| Part { text, extent, id }));
+                known.parts.extend(id.map(|id| Part { text, extent, id, meter }));
             }
             self.pools.set_open(&known);
             self.ranges.insert(Arc::clone(&entry.key), known);
@@ -313,10 +325,33 @@ impl Book {
         self.cover.of(grant).filter(|key| &***key != beside).find_map(known)
     }
 
-    /// That a range which has the grant is as it is now, so that it still gives out what it has.
-    pub(super) fn condition(&self, grant: Grant) -> Option<Compare> {
+    /// That a range which has the grant is as it is now, so that it still gives out what it has; and where that is counted.
+    pub(super) fn condition(&self, grant: Grant) -> Option<(Compare, Option<Arc<Meter>>)> {
         let (key, known) = self.open_beside(grant, "")?;
-        Some(Compare::At(Arc::clone(key), known.revision))
+        let part = known.parts.iter().find(|part| part.extent.has(grant));
+        Some((Compare::At(Arc::clone(key), known.revision), part.map(|part| Arc::clone(&part.meter))))
+    }
+
+    /// Counts that something could not be given, and says which open ranges could not, in the order of their names.
+    pub(super) fn refuse(&self, wanted: Wanted, meters: &Meters) -> Vec<(Key, String)> {
+        let is_one = |extent: Extent| match wanted {
+            Wanted::Address(address) => extent.has(Grant::Address(address)),
+            Wanted::AnyAddress(Family::V4) => matches!(extent, Extent::V4(_)),
+            Wanted::AnyAddress(Family::V6) => matches!(extent, Extent::V6(_)),
+            Wanted::Port | Wanted::AnyPort => matches!(extent, Extent::Ports(_)),
+        };
+        let open = self.ranges.iter().filter(|(_, known)| known.is_open);
+        let parts = open.flat_map(|(key, known)| known.parts.iter().map(move |part| (key, part)));
+        let mut those: Vec<(&Key, &Part)> = parts.filter(|(_, part)| is_one(part.extent)).collect();
+        those.sort_unstable_by_key(|(key, part)| (*key, &part.text));
+        match wanted {
+            Wanted::Port => meters.of_ports().refuse(Scope::Static),
+            Wanted::AnyPort => meters.of_ports().refuse(Scope::Dynamic),
+            // It is in each of them, and was to be one of the first.
+            Wanted::Address(_) => those.iter().take(1).for_each(|(_, part)| part.meter.refuse(Scope::Static)),
+            Wanted::AnyAddress(_) => those.iter().for_each(|(_, part)| part.meter.refuse(Scope::Dynamic)),
+        }
+        those.into_iter().map(|(key, part)| (Arc::clone(key), part.text.clone())).collect()
     }
 
     /// Something that is taken in a range and that no other open range has, and that is of those that keep it.
@@ -328,22 +363,31 @@ impl Book {
         alone.find(|grant| self.holders.contains_key(grant) || keeps(*grant))
     }
 
+    /// How much of each range is given out. What is only picked does not count: it may never be.
     pub(super) fn usage(&self) -> Vec<Usage> {
-        fn of<P: space::Word>(pool: &Pool<P>, id: RangeId, is_ports: bool, range: &str) -> Option<Usage> {
-            let counts = pool.counts(id).ok()?;
-            let number = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
-            let (given, free) = (number(counts.claimed), number(counts.free));
-            Some(Usage { range: range.to_owned(), is_ports, given, free })
+        let mut picked: HashMap<&Key, Vec<Grant>> = HashMap::new();
+        for grant in &self.under_way {
+            if !self.written.contains(grant) && !self.holders.contains_key(grant) {
+                self.cover.of(*grant).for_each(|key| picked.entry(key).or_default().push(*grant));
+            }
         }
-        let parts = self.ranges.values().flat_map(|known| &known.parts);
-        let mut all: Vec<Usage> = parts
-            .filter_map(|part| match part.extent {
-                Extent::V4(_) => of(&self.pools.v4, part.id, false, &part.text),
-                Extent::V6(_) => of(&self.pools.v6, part.id, false, &part.text),
-                Extent::Ports(_) => of(&self.pools.ports, part.id, true, &part.text),
-            })
-            .collect();
-        all.sort_unstable_by(|a, b| a.range.cmp(&b.range));
+        let mut all = Vec::with_capacity(self.ranges.len());
+        for (key, known) in &self.ranges {
+            let picked = picked.get(key).map_or(&[][..], Vec::as_slice);
+            for part in &known.parts {
+                let Some(counts) = self.pools.counts(part) else { continue };
+                let picked = picked.iter().filter(|grant| part.extent.has(**grant)).count() as u128;
+                let number = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
+                all.push(Usage {
+                    key: Arc::clone(key),
+                    range: part.text.clone(),
+                    is_ports: matches!(part.extent, Extent::Ports(_)),
+                    is_open: known.is_open,
+                    given: number(counts.claimed.saturating_sub(picked)),
+                    free: number(counts.free + picked),
+                });
+            }
+        }
         all
     }
 }
@@ -357,6 +401,14 @@ impl Pools {
                 Extent::V6(_) => self.v6.set_open(part.id, known.is_open),
                 Extent::Ports(_) => self.ports.set_open(part.id, known.is_open),
             };
+        }
+    }
+
+    fn counts(&self, part: &Part) -> Option<RangeCounts> {
+        match part.extent {
+            Extent::V4(_) => self.v4.counts(part.id).ok(),
+            Extent::V6(_) => self.v6.counts(part.id).ok(),
+            Extent::Ports(_) => self.ports.counts(part.id).ok(),
         }
     }
 

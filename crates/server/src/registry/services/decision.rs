@@ -10,6 +10,7 @@ use api::Errors;
 use space::{Family, Pool, PoolRefusal};
 use thiserror::Error;
 
+use super::meters::Scope;
 use super::service::Service;
 use super::{addresses, families, ports};
 use crate::registry::grants::Grant;
@@ -78,9 +79,42 @@ pub(super) struct Decision {
     /// The Service, with all that it was given.
     pub(super) service: Service,
     /// What was given to it now.
-    pub(super) taken: Vec<Grant>,
+    pub(super) taken: Vec<Taken>,
     /// What it had and has no longer.
     pub(super) freed: Vec<Grant>,
+}
+
+/// Something that was given, and whether the Service had named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) grant: Grant,
+    pub(super) scope: Scope,
+}
+
+/// Something that could not be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// This address.
+    Address(IpAddr),
+    /// Any address of that family.
+    AnyAddress(Family),
+    /// A port that was named.
+    Port,
+    /// Any port.
+    AnyPort,
+}
+
+/// A refusal, and what could not be given if that is why.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refused {
+    pub(super) why: Refusal,
+    pub(super) wanted: Option<Wanted>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self { why, wanted: None }
+    }
 }
 
 /// Why a Service cannot be as it is asked for.
@@ -120,52 +154,69 @@ pub(super) enum PortRefusal {
 pub(super) struct Taking<'a> {
     pools: &'a mut Pools,
     dice: &'a mut dyn FnMut() -> u64,
-    taken: Vec<Grant>,
+    taken: Vec<Taken>,
     pub(super) freed: Vec<Grant>,
+    /// What could not be given.
+    wanted: Option<Wanted>,
 }
 
 impl Taking<'_> {
+    fn took(&mut self, grant: Grant, scope: Scope) {
+        self.taken.push(Taken { grant, scope });
+    }
+
+    /// Notes what could not be given, if it could not.
+    fn noted<T, E>(&mut self, wanted: Wanted, given: Result<T, E>) -> Result<T, E> {
+        if given.is_err() {
+            self.wanted = Some(wanted);
+        }
+        given
+    }
+
     pub(super) fn address(&mut self, address: IpAddr) -> Result<(), AddressRefusal> {
         let claimed = match address {
             IpAddr::V4(address) => self.pools.v4.claim(address.into()),
             IpAddr::V6(address) => self.pools.v6.claim(address.into()),
         };
-        claimed.map_err(|refusal| match refusal {
+        self.noted(Wanted::Address(address), claimed).map_err(|refusal| match refusal {
             PoolRefusal::Claimed => AddressRefusal::Taken,
             PoolRefusal::TooMany | PoolRefusal::Exhausted => AddressRefusal::Exhausted,
             PoolRefusal::OutOfRange | PoolRefusal::Closed | PoolRefusal::Unclaimed => AddressRefusal::OutOfRange,
         })?;
-        self.taken.push(Grant::Address(address));
+        self.took(Grant::Address(address), Scope::Static);
         Ok(())
     }
 
     pub(super) fn any_address(&mut self, family: &str) -> Result<IpAddr, AddressRefusal> {
-        let granted = if family == "IPv6" {
+        let family = if family == "IPv6" { Family::V6 } else { Family::V4 };
+        let granted = if family == Family::V6 {
             self.pools.v6.grant(&mut *self.dice).map(|bits| IpAddr::V6(bits.into()))
         } else {
             self.pools.v4.grant(&mut *self.dice).map(|bits| IpAddr::V4(bits.into()))
         };
+        let granted = self.noted(Wanted::AnyAddress(family), granted);
         let address = granted.map_err(|_| AddressRefusal::Exhausted)?;
-        self.taken.push(Grant::Address(address));
+        self.took(Grant::Address(address), Scope::Dynamic);
         Ok(address)
     }
 
     pub(super) fn port(&mut self, port: i64) -> Result<(), PortRefusal> {
-        let outside = |pools: &Pools| PortRefusal::OutOfRange(valid_ports(&pools.ports));
-        let port = u16::try_from(port).map_err(|_| outside(self.pools))?;
-        match self.pools.ports.claim(port) {
-            Ok(()) => {
-                self.taken.push(Grant::Port(port));
+        let number = u16::try_from(port).map_err(|_| PoolRefusal::OutOfRange);
+        let claimed = number.and_then(|port| self.pools.ports.claim(port).map(|()| port));
+        match self.noted(Wanted::Port, claimed) {
+            Ok(port) => {
+                self.took(Grant::Port(port), Scope::Static);
                 Ok(())
             }
             Err(PoolRefusal::Claimed) => Err(PortRefusal::Taken),
-            Err(_) => Err(outside(self.pools)),
+            Err(_) => Err(PortRefusal::OutOfRange(valid_ports(&self.pools.ports))),
         }
     }
 
     pub(super) fn any_port(&mut self) -> Result<i64, PortRefusal> {
-        let port = self.pools.ports.grant(&mut *self.dice).map_err(|_| PortRefusal::Exhausted)?;
-        self.taken.push(Grant::Port(port));
+        let granted = self.pools.ports.grant(&mut *self.dice);
+        let port = self.noted(Wanted::AnyPort, granted).map_err(|_| PortRefusal::Exhausted)?;
+        self.took(Grant::Port(port), Scope::Dynamic);
         Ok(port.into())
     }
 }
@@ -184,22 +235,22 @@ pub(super) fn decide(
     mut after: Service,
     faults: impl FnOnce() -> Errors,
     dice: &mut dyn FnMut() -> u64,
-) -> Result<Decision, Refusal> {
+) -> Result<Decision, Refused> {
     families::settle(cluster, before, &mut after, faults)?;
-    let mut taking = Taking { pools, dice, taken: Vec::new(), freed: Vec::new() };
+    let mut taking = Taking { pools, dice, taken: Vec::new(), freed: Vec::new(), wanted: None };
     let given = match before {
         None => addresses::create(&mut after, &mut taking).and_then(|()| ports::create(&mut after, &mut taking)),
         Some(before) => addresses::update(cluster, before, &mut after, &mut taking)
             .and_then(|()| ports::update(before, &mut after, &mut taking)),
     };
-    let Taking { pools, taken, freed, .. } = taking;
+    let Taking { pools, taken, freed, wanted, .. } = taking;
     match given {
         Ok(()) => Ok(Decision { service: after, taken, freed }),
-        Err(refusal) => {
-            for grant in taken {
-                pools.release(grant);
+        Err(why) => {
+            for taken in taken {
+                pools.release(taken.grant);
             }
-            Err(refusal)
+            Err(Refused { why, wanted })
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::Errors;
 use parking_lot::Mutex;
@@ -14,7 +15,8 @@ use store::{Compare, Key, Store};
 use tokio::sync::Notify;
 
 use super::book::{Book, Suspect};
-use super::decision::{self, Cluster, Decision, Refusal};
+use super::decision::{self, Cluster, Decision, Refusal, Refused, Wanted};
+use super::meters::{Meter, Meters, Scope};
 use super::service::Service;
 use crate::registry::grants::Grant;
 
@@ -26,6 +28,7 @@ pub(crate) struct Ledger {
     holds: Mutex<Holds>,
     /// Rings when a hold is dropped.
     dropped: Notify,
+    meters: Arc<Meters>,
 }
 
 /// The holds that there are, by number. A later one has a higher number.
@@ -37,10 +40,14 @@ struct Holds {
 
 /// How much of a range is given out.
 pub(crate) struct Usage {
+    /// The range object.
+    pub(crate) key: Key,
     /// The range, as it is written.
     pub(crate) range: String,
     /// Whether it is one of ports.
     pub(crate) is_ports: bool,
+    /// Whether it gives out what it has.
+    pub(crate) is_open: bool,
     pub(crate) given: u64,
     pub(crate) free: u64,
 }
@@ -49,19 +56,58 @@ pub(crate) struct Usage {
 pub(crate) struct Hold {
     ledger: Arc<Ledger>,
     number: u64,
-    grants: Vec<Grant>,
+    picks: Vec<Pick>,
+    begun: Instant,
+}
+
+/// Something that was picked, and where it is counted if it becomes a grant.
+struct Pick {
+    grant: Grant,
+    scope: Scope,
+    meter: Option<Arc<Meter>>,
+}
+
+impl Hold {
+    /// What was picked has become a grant.
+    pub(crate) fn granted(&self) {
+        let took = self.begun.elapsed();
+        for pick in &self.picks {
+            if let Some(meter) = &pick.meter {
+                meter.grant(pick.scope, took);
+            }
+        }
+    }
+
+    /// Something was not as it was when it was picked.
+    pub(crate) fn lost(&self) {
+        if !self.picks.is_empty() {
+            self.ledger.meters.lose();
+        }
+    }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.ledger.let_go(self.number, &self.grants);
+        self.ledger.let_go(self.number, &self.picks);
     }
 }
 
 impl Ledger {
     pub(crate) fn new(store: Store, ranges: &[Cidr]) -> Self {
         let cluster = Cluster::new(ranges.iter().map(Cidr::family));
-        Self { store, cluster, book: Mutex::new(None), holds: Mutex::default(), dropped: Notify::new() }
+        Self {
+            store,
+            cluster,
+            book: Mutex::new(None),
+            holds: Mutex::default(),
+            dropped: Notify::new(),
+            meters: Arc::default(),
+        }
+    }
+
+    /// What is counted of what is given out.
+    pub(crate) fn meters(&self) -> &Arc<Meters> {
+        &self.meters
     }
 
     /// Decides what a Service is given, and under which conditions on the ranges it is.
@@ -70,18 +116,22 @@ impl Ledger {
         before: Option<&Service>,
         after: Service,
         faults: impl FnOnce() -> Errors,
-    ) -> Result<(Decision, Vec<Compare>, Hold), Refusal> {
+    ) -> Result<(Decision, Vec<Compare>, Hold), Refused> {
+        let begun = Instant::now();
         let mut place = self.book.lock();
         let book = self.current(&mut place)?;
         let decision = decision::decide(&self.cluster, &mut book.pools, before, after, faults, &mut dice)?;
         let mut conditions: Vec<Compare> = Vec::new();
-        for grant in &decision.taken {
-            if let Some(condition) = book.condition(*grant).filter(|condition| !conditions.contains(condition)) {
+        let mut picks = Vec::with_capacity(decision.taken.len());
+        for taken in &decision.taken {
+            let (condition, meter) = book.condition(taken.grant).unzip();
+            if let Some(condition) = condition.filter(|condition| !conditions.contains(condition)) {
                 conditions.push(condition);
             }
-            book.hold(*grant);
+            book.hold(taken.grant);
+            picks.push(Pick { grant: taken.grant, scope: taken.scope, meter: meter.flatten() });
         }
-        let hold = Hold { ledger: Arc::clone(self), number: self.holds.lock().add(), grants: decision.taken.clone() };
+        let hold = Hold { ledger: Arc::clone(self), number: self.holds.lock().add(), picks, begun };
         Ok((decision, conditions, hold))
     }
 
@@ -143,12 +193,18 @@ impl Ledger {
         self.current(&mut place).map(|book| book.usage()).unwrap_or_default()
     }
 
-    fn let_go(&self, number: u64, grants: &[Grant]) {
-        if !grants.is_empty() {
+    /// Counts that something could not be given, and says which ranges could not.
+    pub(super) fn refuse(&self, wanted: Wanted) -> Vec<(Key, String)> {
+        let mut place = self.book.lock();
+        self.current(&mut place).map(|book| book.refuse(wanted, &self.meters)).unwrap_or_default()
+    }
+
+    fn let_go(&self, number: u64, picks: &[Pick]) {
+        if !picks.is_empty() {
             let mut place = self.book.lock();
             if let Ok(book) = self.current(&mut place) {
-                for grant in grants {
-                    book.let_go(*grant);
+                for pick in picks {
+                    book.let_go(pick.grant);
                 }
             }
         }
@@ -160,7 +216,7 @@ impl Ledger {
     fn current<'a>(&self, place: &'a mut Option<Book>) -> Result<&'a mut Book, Refusal> {
         if !place.as_mut().is_some_and(Book::catch_up) {
             let under_way = place.take().map(Book::close).unwrap_or_default();
-            *place = Book::read(&self.store, under_way);
+            *place = Book::read(&self.store, &self.meters, under_way);
         }
         place.as_mut().ok_or_else(|| Refusal::Internal("the addresses in use cannot be read".to_owned()))
     }
@@ -217,7 +273,7 @@ mod tests {
         }
 
         /// An address for a Service, which is held.
-        fn pick(&self) -> Result<(String, Hold), Refusal> {
+        fn pick(&self) -> Result<(String, Hold), Refused> {
             let spec = json!({"metadata": {"name": "web"}, "spec": {"type": "ClusterIP", "ports": [{"port": 80}]}});
             let asked = Service::read(&Object::from_value(spec).unwrap());
             let (decision, _, hold) = self.ledger.decide(None, asked, Errors::new)?;

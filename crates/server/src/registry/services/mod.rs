@@ -7,9 +7,11 @@
 mod addresses;
 mod book;
 mod decision;
+mod exhaustion;
 mod families;
 mod ledger;
 mod mending;
+mod meters;
 mod ports;
 mod repair;
 mod service;
@@ -24,13 +26,17 @@ use http::StatusCode;
 use store::{Compare, Entry, Store};
 
 pub(crate) use self::book::Suspect;
+pub(crate) use self::decision::Wanted;
+pub(crate) use self::exhaustion::unmet;
 pub(crate) use self::ledger::{Hold, Ledger, Usage};
+pub(crate) use self::meters::Meters;
 pub(crate) use self::repair::{Mended, Mending, mend, repair};
 
-use self::decision::{Refusal, held};
+use self::decision::{Refusal, Refused, held};
 use self::service::Service;
 use super::grants::{Grant, Holder};
-use super::{Along, Behaviour, Change, Surroundings};
+use super::telling::reference;
+use super::{Along, Behaviour, Change, Surroundings, Unmet};
 use crate::machinery::Failure;
 
 /// Where Services are stored.
@@ -80,14 +86,12 @@ fn give(around: &Surroundings, kind: &Kind, old: Option<&Object>, new: &Object) 
         validate_service_addresses(new, old, &mut errors);
         errors
     };
-    let (decision, conditions, hold) = around
-        .ledger
-        .decide(before.as_ref(), asked.clone(), faults)
-        .map_err(|refusal| failure(kind, new.name(), refusal))?;
+    let (decision, conditions, hold) =
+        around.ledger.decide(before.as_ref(), asked.clone(), faults).map_err(|refused| failure(kind, new, refused))?;
     let mut along = Along { compares: conditions, hold: Some(hold), ..Along::default() };
     let holder = Holder::of(new);
-    for grant in decision.taken {
-        let (condition, write) = grant.take(&holder)?;
+    for taken in decision.taken {
+        let (condition, write) = taken.grant.take(&holder)?;
         along.compares.push(condition);
         along.writes.push(write);
     }
@@ -118,10 +122,12 @@ fn free(around: &Surroundings, holder: &Holder<'_>, freed: &[Grant], along: &mut
     Ok(())
 }
 
-fn failure(kind: &Kind, name: &str, refusal: Refusal) -> Failure {
-    match refusal {
-        Refusal::Invalid(errors) => Failure::invalid(kind, name, &errors),
+fn failure(kind: &Kind, service: &Object, refused: Refused) -> Failure {
+    let mut failure = match refused.why {
+        Refusal::Invalid(errors) => Failure::invalid(kind, service.name(), &errors),
         Refusal::Internal(why) => Failure::internal(why),
         Refusal::Plain(why) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", why),
-    }
+    };
+    failure.details.unmet = refused.wanted.map(|wanted| Unmet { wanted, service: reference(service, "v1", "Service") });
+    failure
 }

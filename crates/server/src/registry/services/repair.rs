@@ -14,6 +14,7 @@ use tracing::info;
 
 use super::book::Suspect;
 use super::mending::{self, Notice, Verdict, Written, judge};
+use super::meters::{Fault, Repairs};
 use super::service::Service;
 use super::{having, held_by};
 use crate::machinery::Failure;
@@ -31,10 +32,11 @@ pub(crate) enum Mending {
 
 /// Something to be mended, and what people are told.
 pub(crate) struct Mend {
-    /// What mends it, and what is told if it does.
-    repair: Option<(Txn, Option<Told>)>,
+    sort: Sort,
+    /// What mends it, what is wrong, and what is told if it is mended.
+    repair: Option<(Txn, Fault, Option<Told>)>,
     /// What somebody has to decide.
-    told: Vec<Told>,
+    told: Vec<(Fault, Told)>,
 }
 
 /// What became of that.
@@ -87,7 +89,9 @@ async fn all(store: &Store, prefix: &str) -> Vec<Arc<Entry>> {
 /// What can be done about a suspect. What no Service has stays for the time of `grace`.
 pub(crate) fn mend(around: &Surroundings, suspect: &Suspect, grace: Duration) -> Result<Mending, Failure> {
     match suspect {
-        Suspect::Grant(grant) => of_grant(around, *grant, grace),
+        Suspect::Grant(grant) => {
+            of_grant(around, *grant, grace).inspect_err(|_| Sort::of(*grant).repairs(around).found(Fault::Unknown))
+        }
         Suspect::Service(key) => Ok(of_service(&around.store, key)),
     }
 }
@@ -97,9 +101,10 @@ fn of_service(store: &Store, key: &str) -> Mending {
         return Mending::Nothing;
     };
     let service = Service::read_stored(&object);
-    let told: Vec<Told> =
-        service.flaws().map(|text| about_service(&object, mending::not_valid(text), Reporter::Addresses)).collect();
-    if told.is_empty() { Mending::Nothing } else { Mending::Now(Mend { repair: None, told }) }
+    let sort = Sort::Addresses;
+    let tell = |text| (Fault::Invalid, about_service(&object, mending::not_valid(text), sort));
+    let told: Vec<(Fault, Told)> = service.flaws().map(tell).collect();
+    if told.is_empty() { Mending::Nothing } else { Mending::Now(Mend { sort, repair: None, told }) }
 }
 
 fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mending, Failure> {
@@ -113,7 +118,7 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
     let object = entry.as_ref().map(|entry| grant.read(&entry.value)).transpose()?;
     let written = object.as_ref().map(|object| written(grant, object, &holders));
     let same = entry.as_ref().map_or(Compare::Absent(grant.key()), |entry| Compare::At(grant.key(), entry.revision));
-    let reporter = Reporter::of(grant);
+    let sort = Sort::of(grant);
 
     let mut told = Vec::new();
     let mut owner = written.and_then(|written| written.names);
@@ -129,8 +134,8 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
             owner = Some(*holder);
             let compares = vec![same, Compare::At(service.key.clone(), service.revision)];
             let notice = mending::given(grant, holder, because);
-            let notice = notice.map(|notice| about_service(parsed, notice, reporter));
-            Some((Txn { compares, writes: vec![write] }, notice))
+            let notice = notice.map(|notice| about_service(parsed, notice, sort));
+            Some((Txn { compares, writes: vec![write] }, Fault::Repair, notice))
         }
         Verdict::Remove => {
             let (Some(named), Some(object)) = (owner, object.clone()) else { return Ok(Mending::Nothing) };
@@ -145,7 +150,7 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
                         reference(&object, "networking.k8s.io/v1", "IPAddress"),
                         "IPAddressAllocation",
                         notice,
-                        reporter,
+                        sort,
                     ))
                 }
                 Grant::Port(_) => None,
@@ -153,19 +158,23 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
             let is_so = service
                 .map_or(Compare::Absent(named.key()), |service| Compare::At(service.key.clone(), service.revision));
             let write = grant.remove(object)?;
-            write.map(|write| (Txn { compares: vec![same, is_so], writes: vec![write] }, notice))
+            write.map(|write| (Txn { compares: vec![same, is_so], writes: vec![write] }, Fault::Leak, notice))
         }
     };
     for ((_, service), holder) in services.iter().zip(&holders) {
         if !owner.is_some_and(|owner| owner.is(holder)) {
-            told.push(about_service(service, mending::shared(grant), reporter));
+            told.push((Fault::Duplicate, about_service(service, mending::shared(grant), sort)));
         }
         if !around.ledger.is_within(grant) {
             let notice = mending::out_of_range(grant, &around.ledger.valid_ports());
-            told.push(about_service(service, notice, reporter));
+            told.push((Fault::OutOfRange, about_service(service, notice, sort)));
         }
     }
-    if repair.is_none() && told.is_empty() { Ok(Mending::Nothing) } else { Ok(Mending::Now(Mend { repair, told })) }
+    if repair.is_none() && told.is_empty() {
+        Ok(Mending::Nothing)
+    } else {
+        Ok(Mending::Now(Mend { sort, repair, told }))
+    }
 }
 
 /// What an object says of a grant that those Services have.
@@ -182,45 +191,56 @@ fn written<'a>(grant: Grant, object: &'a Object, holders: &[Holder<'_>]) -> Writ
     Written { names, is_own: grant.is_own(object), is_right, age }
 }
 
-/// Who tells it, in the words of kube-apiserver.
+/// Which of kube-apiserver's repair loops looks after it.
 #[derive(Clone, Copy)]
-enum Reporter {
+enum Sort {
     Addresses,
     Ports,
 }
 
-impl Reporter {
+impl Sort {
     fn of(grant: Grant) -> Self {
         match grant {
             Grant::Address(_) => Self::Addresses,
             Grant::Port(_) => Self::Ports,
         }
     }
+
+    /// Where it is counted.
+    fn repairs(self, around: &Surroundings) -> &Repairs {
+        match self {
+            Self::Addresses => &around.ledger.meters().address_repairs,
+            Self::Ports => &around.ledger.meters().port_repairs,
+        }
+    }
 }
 
-fn about_service(service: &Object, notice: Notice, reporter: Reporter) -> Told {
-    let action = match reporter {
-        Reporter::Addresses => "ClusterIPAllocation",
-        Reporter::Ports => "PortAllocation",
+fn about_service(service: &Object, notice: Notice, sort: Sort) -> Told {
+    let action = match sort {
+        Sort::Addresses => "ClusterIPAllocation",
+        Sort::Ports => "PortAllocation",
     };
-    about(reference(service, "v1", "Service"), action, notice, reporter)
+    about(reference(service, "v1", "Service"), action, notice, sort)
 }
 
-fn about(regarding: serde_json::Value, action: &'static str, notice: Notice, reporter: Reporter) -> Told {
-    let reporter = match reporter {
-        Reporter::Addresses => "ipallocator-repair-controller",
-        Reporter::Ports => "portallocator-repair-controller",
+fn about(regarding: serde_json::Value, action: &'static str, notice: Notice, sort: Sort) -> Told {
+    let reporter = match sort {
+        Sort::Addresses => "ipallocator-repair-controller",
+        Sort::Ports => "portallocator-repair-controller",
     };
     let Notice { reason, note } = notice;
-    Told { regarding, action, reporter, reason: reason.to_owned(), note, occasion: String::new() }
+    Told { regarding, action, reporter, reason: reason.to_owned(), note, occasion: String::new(), is_shared: false }
 }
 
 impl Mend {
     /// Does it.
     pub(crate) async fn perform(self, around: &Surroundings) -> Result<Mended, Failure> {
+        let repairs = self.sort.repairs(around);
         let mut mended = Mended::Told;
-        if let Some((txn, told)) = self.repair {
-            let Outcome::Committed { revision, .. } = around.store.txn(txn).await? else { return Ok(Mended::Lost) };
+        if let Some((txn, fault, told)) = self.repair {
+            let outcome = around.store.txn(txn).await.inspect_err(|_| repairs.failed())?;
+            let Outcome::Committed { revision, .. } = outcome else { return Ok(Mended::Lost) };
+            repairs.found(fault);
             mended = Mended::Well;
             if let Some(told) = told {
                 // Each time that it is mended is another.
@@ -228,7 +248,8 @@ impl Mend {
                 tell(around, &told).await;
             }
         }
-        for told in &self.told {
+        for (fault, told) in &self.told {
+            repairs.found(*fault);
             tell(around, told).await;
         }
         Ok(mended)

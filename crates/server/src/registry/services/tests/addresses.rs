@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Rig, said, shown};
+use super::{Rig, grants, said, shown};
 
 const TAKEN: &str = "provided IP is already allocated";
 const OUTSIDE: &str = "the provided network does not match the current range";
@@ -28,7 +28,7 @@ fn updated(shape: &str, before: &Value, after: &Value) -> String {
     match rig.decide(Some(before), after) {
         Ok(decision) => {
             let addresses = decision.service.addresses.join(",");
-            format!("{addresses} +{} -{}", shown(&decision.taken), shown(&decision.freed))
+            format!("{addresses} +{} -{}", shown(&grants(&decision.taken)), shown(&decision.freed))
         }
         Err(refusal) => said(&refusal),
     }

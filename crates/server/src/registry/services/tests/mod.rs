@@ -9,7 +9,7 @@ use api::kinds::validate_service_addresses;
 use serde_json::{Value, json};
 use space::{Cidr, Family, Range};
 
-use super::decision::{Cluster, Decision, Pools, Refusal, decide, held};
+use super::decision::{Cluster, Decision, Pools, Refusal, Taken, decide, held};
 use super::service::Service;
 use crate::registry::grants::Grant;
 
@@ -45,6 +45,7 @@ impl Rig {
         };
         let before = old.as_ref().map(Service::read_stored);
         decide(&self.cluster, &mut self.pools, before.as_ref(), Service::read(&new), faults, &mut || 0)
+            .map_err(|refused| refused.why)
     }
 
     /// What is claimed in all pools.
@@ -69,6 +70,11 @@ fn said(refusal: &Refusal) -> String {
         Refusal::Internal(why) => format!("500: {why}"),
         Refusal::Plain(why) => format!("500 plain: {why}"),
     }
+}
+
+/// What was taken, as grants.
+fn grants(taken: &[Taken]) -> Vec<Grant> {
+    taken.iter().map(|taken| taken.grant).collect()
 }
 
 /// Grants as text.
