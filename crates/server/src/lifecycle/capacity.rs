@@ -43,7 +43,7 @@ pub(super) struct Due {
 impl Capacities {
     /// Takes in a change of a range. Others may have written what it says.
     pub(super) fn note(&mut self, what: What, key: &Key, value: &[u8], now: Instant) {
-        if !key.split_once('/').is_some_and(|(prefix, _)| prefix == service_cidrs::PREFIX) {
+        if key.split_once('/').is_none_or(|(prefix, _)| prefix != service_cidrs::PREFIX) {
             return;
         }
         if what == What::Delete {

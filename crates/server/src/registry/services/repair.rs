@@ -27,7 +27,7 @@ pub(crate) enum Mending {
     Nothing,
     /// It is to be looked at again when so much time has passed.
     Later(Duration),
-    Now(Mend),
+    Now(Box<Mend>),
 }
 
 /// Something to be mended, and what people are told.
@@ -104,7 +104,7 @@ fn of_service(store: &Store, key: &str) -> Mending {
     let sort = Sort::Addresses;
     let tell = |text| (Fault::Invalid, about_service(&object, mending::not_valid(text), sort));
     let told: Vec<(Fault, Told)> = service.flaws().map(tell).collect();
-    if told.is_empty() { Mending::Nothing } else { Mending::Now(Mend { sort, repair: None, told }) }
+    if told.is_empty() { Mending::Nothing } else { Mending::Now(Box::new(Mend { sort, repair: None, told })) }
 }
 
 fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mending, Failure> {
@@ -170,11 +170,8 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
             told.push((Fault::OutOfRange, about_service(service, notice, sort)));
         }
     }
-    if repair.is_none() && told.is_empty() {
-        Ok(Mending::Nothing)
-    } else {
-        Ok(Mending::Now(Mend { sort, repair, told }))
-    }
+    let is_well = repair.is_none() && told.is_empty();
+    Ok(if is_well { Mending::Nothing } else { Mending::Now(Box::new(Mend { sort, repair, told })) })
 }
 
 /// What an object says of a grant that those Services have.
@@ -271,7 +268,7 @@ mod tests {
 
     fn now(around: &Surroundings, grant: Grant) -> Mend {
         match mend(around, &Suspect::Grant(grant), Duration::ZERO).unwrap() {
-            Mending::Now(mend) => mend,
+            Mending::Now(mend) => *mend,
             Mending::Nothing | Mending::Later(_) => panic!("there is something to be mended"),
         }
     }
