@@ -263,8 +263,9 @@ impl Tending {
         }
         let grant = Grant::of(&entry.key);
         if self.hand.is_tended() && ranges::counts(&entry.key) {
-            self.capacities.note(what, &entry.key, &entry.value, Instant::now());
-            self.queue.at(Instant::now() + SOON, Task::Capacity);
+            let now = Instant::now();
+            self.capacities.note(what, &entry.key, &entry.value, now);
+            self.queue.at(now + SOON, Task::Capacity);
         }
         // What it says of its Service may have been changed. Of what is gone the ledger tells.
         if let (What::Put, Some(grant)) = (what, grant) {

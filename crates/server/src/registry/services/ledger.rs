@@ -312,6 +312,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_only_picked_is_not_counted_as_given() {
+        let rig = Rig::new().await;
+        let counted = || rig.ledger.usage().iter().map(|one| (one.given, one.free)).collect::<Vec<_>>();
+        let (address, hold) = rig.pick().unwrap();
+        assert_eq!(counted(), [(0, 2)]);
+        rig.put(&format!("ipaddresses.networking.k8s.io/{address}"), json!({})).await;
+        assert_eq!(counted(), [(1, 1)]);
+        drop(hold);
+        assert_eq!(counted(), [(1, 1)]);
+    }
+
+    #[tokio::test]
     async fn what_a_service_has_is_taken_whether_it_is_written_or_not() {
         let rig = Rig::new().await;
         let service = |address: &str| json!({"spec": {"type": "ClusterIP", "clusterIP": address}});
