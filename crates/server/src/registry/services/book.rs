@@ -151,7 +151,7 @@ impl Book {
     }
 
     fn put_service(&mut self, entry: &Entry) {
-        let service = Service::read_held(&entry.value);
+        let service = Service::parse_stored(&entry.value);
         if service.flaws().next().is_some() {
             self.suspects.insert(Suspect::Service(Arc::clone(&entry.key)));
         }

@@ -15,6 +15,7 @@ mod meters;
 mod ports;
 mod repair;
 mod service;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -74,7 +75,7 @@ fn having(store: &Store, key: &str, grant: Grant) -> Option<(Arc<Entry>, Object)
 
 /// What a Service has, as it is stored.
 pub(crate) fn held_by(value: &[u8]) -> Vec<Grant> {
-    held(&Service::read_held(value))
+    held(&Service::parse_stored(value))
 }
 
 /// What a Service becomes, and what comes and goes with that.

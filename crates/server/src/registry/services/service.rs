@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use api::{Object, names};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The address of a Service that wants none.
@@ -35,54 +34,7 @@ pub(super) struct Port {
     pub(super) on_nodes: i64,
 }
 
-/// What says what a stored Service has.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Stored {
-    spec: StoredSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StoredSpec {
-    r#type: String,
-    #[serde(rename = "clusterIP")]
-    address: String,
-    #[serde(rename = "clusterIPs")]
-    addresses: Vec<String>,
-    ports: Vec<StoredPort>,
-    external_traffic_policy: String,
-    health_check_node_port: i64,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StoredPort {
-    node_port: i64,
-}
-
 impl Service {
-    /// What is stored, as far as it says what the Service has. Every write of a Service is read like this, so nothing else is
-    /// looked at, unless something in it is of the wrong type: then that is left out and the rest counts.
-    pub(super) fn read_held(value: &[u8]) -> Self {
-        let Ok(Stored { spec }) = serde_json::from_slice(value) else {
-            return Object::parse(value).map(|object| Self::read_stored(&object)).unwrap_or_default();
-        };
-        let mut addresses = spec.addresses;
-        if addresses.is_empty() && !spec.address.is_empty() {
-            addresses.push(spec.address);
-        }
-        let port = |port: StoredPort| Port { on_nodes: port.node_port, ..Port::default() };
-        Self {
-            kind: spec.r#type,
-            addresses,
-            ports: spec.ports.into_iter().map(port).collect(),
-            is_local: spec.external_traffic_policy == "Local",
-            health_check: spec.health_check_node_port,
-            ..Self::default()
-        }
-    }
-
     pub(super) fn read(object: &Object) -> Self {
         let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64).unwrap_or(0);
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -111,14 +63,18 @@ impl Service {
 
     /// The same of a Service that is stored. One that was not written by this server may lack what is worked out of the rest.
     pub(super) fn read_stored(object: &Object) -> Self {
-        let mut service = Self::read(object);
-        if service.addresses.is_empty() && !service.address.is_empty() {
-            service.addresses = vec![service.address.clone()];
+        Self::read(object).completed()
+    }
+
+    /// The same with what is worked out of the rest.
+    pub(super) fn completed(mut self) -> Self {
+        if self.addresses.is_empty() && !self.address.is_empty() {
+            self.addresses = vec![self.address.clone()];
         }
-        if service.families.is_empty() && service.has_addresses() {
-            service.families = service.held_addresses().map(|address| family(&address).to_owned()).collect();
+        if self.families.is_empty() && self.has_addresses() {
+            self.families = self.held_addresses().map(|address| family(&address).to_owned()).collect();
         }
-        service
+        self
     }
 
     /// Writes what may have been filled in.
@@ -205,36 +161,4 @@ impl Service {
 /// The family of an address, as Services name it.
 pub(super) fn family(address: &IpAddr) -> &'static str {
     if address.is_ipv6() { "IPv6" } else { "IPv4" }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::decision::held;
-    use super::*;
-
-    #[test]
-    fn what_a_stored_service_has_is_read_the_same_from_its_bytes() {
-        let ports = json!([{"port": 80, "nodePort": 30_001}, {"port": 81}, {"port": 82, "protocol": "UDP", "nodePort": 30_001}]);
-        for spec in [
-            json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]}),
-            json!({"type": "ClusterIP", "clusterIP": "10.0.0.1"}),
-            json!({"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]}),
-            json!({"type": "ClusterIP", "clusterIP": "none of it", "clusterIPs": ["none of it", "FD00::1"]}),
-            json!({"type": "NodePort", "clusterIP": "10.0.0.1", "ports": ports}),
-            json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": ports}),
-            json!({"type": "ExternalName", "clusterIP": "10.0.0.1", "ports": ports}),
-            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30_002, "ports": ports}),
-            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "healthCheckNodePort": 30_002}),
-            json!({"type": "NodePort", "clusterIP": "10.0.0.1", "ports": null}),
-            json!({"type": "NodePort", "clusterIP": 7, "clusterIPs": ["10.0.0.1", 8], "ports": [{"nodePort": "x"}, {"nodePort": 30_003}]}),
-            json!({}),
-            Value::Null,
-        ] {
-            let object = Object::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
-            let (whole, brief) = (Service::read_stored(&object), Service::read_held(&object.encode()));
-            assert_eq!(held(&brief), held(&whole), "{spec}");
-            assert_eq!(brief.flaws().collect::<Vec<_>>(), whole.flaws().collect::<Vec<_>>(), "{spec}");
-        }
-        assert_eq!(held(&Service::read_held(b"no object")), []);
-    }
 }
