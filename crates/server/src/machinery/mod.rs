@@ -58,7 +58,7 @@ use self::select::Selection;
 use self::show::Include;
 pub(crate) use self::show::{metadata as metadata_of, read as read_object};
 use self::write::Done;
-pub(crate) use self::write::{at as seconds, now};
+pub(crate) use self::write::{at as seconds, now, now_text};
 use crate::Config;
 use crate::access::{Attributes, User, authorize};
 use crate::front::Shutdown;

@@ -21,7 +21,12 @@ pub(crate) const MOST_TRIES: usize = 64;
 
 /// The present, as metadata says it.
 pub(crate) fn now() -> Value {
-    json!(at(Timestamp::now()))
+    json!(now_text())
+}
+
+/// The same as text.
+pub(crate) fn now_text() -> String {
+    at(Timestamp::now())
 }
 
 /// A time, as metadata says it: to the second.

@@ -10,7 +10,7 @@ use api::{Kind, Object};
 use serde_json::json;
 use store::{Compare, Key, Store, Write};
 
-use super::{Along, Behaviour, Change, Surroundings, ip_addresses, node_ports, services};
+use super::{Along, Behaviour, Change, Surroundings, ip_addresses, node_ports, services, wording};
 use crate::machinery::{Failure, Resource, catalog, encode_new, encode_terminating, read_object};
 
 /// Something that is given once.
@@ -76,7 +76,7 @@ impl Grant {
         }
     }
 
-    fn resource(self) -> Result<&'static Resource, Failure> {
+    pub(super) fn resource(self) -> Result<&'static Resource, Failure> {
         let found = match self {
             Self::Address(_) => catalog().resource("networking.k8s.io", "v1", "ipaddresses"),
             Self::Port(_) => catalog().resource("ipam.cadastre.dev", "v1alpha1", "nodeports"),
@@ -110,11 +110,11 @@ impl Grant {
 
     /// What makes it the grant of a Service: nobody has it, and then the Service does.
     pub(crate) fn take(self, holder: &Holder<'_>) -> Result<(Compare, Write), Failure> {
-        let value = encode_new(self.resource()?, self.object(holder))?;
-        Ok((Compare::Absent(self.key()), Write::Put { key: self.key(), value }))
+        let key = self.key();
+        Ok((Compare::Absent(Key::clone(&key)), Write::Put { key, value: wording::encode(self, holder)? }))
     }
 
-    fn object(self, holder: &Holder<'_>) -> Object {
+    pub(super) fn object(self, holder: &Holder<'_>) -> Object {
         match self {
             Self::Address(address) => ip_addresses::object(address, holder),
             Self::Port(port) => node_ports::object(port, holder),

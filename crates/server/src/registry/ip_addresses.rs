@@ -13,22 +13,26 @@ pub(crate) const PREFIX: &str = "ipaddresses.networking.k8s.io";
 const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
 /// Who looks after the addresses of Services.
-const OWN: &str = "ipallocator.k8s.io";
+pub(super) const OWN: &str = "ipallocator.k8s.io";
 /// Which Service of that name has the address. Upstream's objects do not say; without it, one that was deleted and made anew
 /// would look like the same.
 const HOLDER: &str = "ipam.cadastre.dev/parent-uid";
 
 /// The object that says that a Service has an address.
 pub(crate) fn object(address: IpAddr, holder: &Holder<'_>) -> Object {
-    let family = if address.is_ipv6() { "IPv6" } else { "IPv4" };
     let object = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
         "metadata": {
-            "name": address.to_string(), "labels": {FAMILY: family, MANAGER: OWN}, "annotations": {HOLDER: holder.uid},
+            "name": address.to_string(), "labels": {FAMILY: family(address), MANAGER: OWN}, "annotations": {HOLDER: holder.uid},
         },
         "spec": {"parentRef": {"resource": "services", "namespace": holder.namespace, "name": holder.name}},
     });
     Object::from_value(object).unwrap_or_default()
+}
+
+/// The family of an address, as its label says it.
+pub(super) fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv6() { "IPv6" } else { "IPv4" }
 }
 
 /// What an object says to be a Service's, besides its parent.

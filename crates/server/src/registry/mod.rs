@@ -14,6 +14,7 @@ mod reviews;
 pub(crate) mod service_cidrs;
 pub(crate) mod services;
 pub(crate) mod telling;
+mod wording;
 
 use std::sync::Arc;
 

@@ -203,11 +203,16 @@ impl Book {
 
     /// Whether one Service has what is written, and it is in a range. Of what is written and no Service has, it is not known here.
     fn agrees(&self, grant: Grant) -> bool {
-        match self.holders.get(&grant).map_or(0, Vec::len) {
-            0 => !self.written.contains(&grant),
-            1 => self.written.contains(&grant) && self.is_within(grant),
-            _ => false,
+        match self.holders.get(&grant) {
+            None => !self.written.contains(&grant),
+            Some(_) => self.sole_holder(grant).is_some(),
         }
+    }
+
+    /// The Service that has it, if that is one, and it is written, and some range has it.
+    pub(super) fn sole_holder(&self, grant: Grant) -> Option<&Key> {
+        let [only] = self.holders.get(&grant)?.as_slice() else { return None };
+        (self.written.contains(&grant) && self.is_within(grant)).then_some(only)
     }
 
     /// Everything that is suspect.

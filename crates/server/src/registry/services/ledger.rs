@@ -163,6 +163,12 @@ impl Ledger {
         self.current(&mut place).map(|book| book.having(grant)).unwrap_or_default()
     }
 
+    /// The Service that has it, if that is one, and it is written, and some range has it.
+    pub(super) fn sole_holder(&self, grant: Grant) -> Option<Key> {
+        let mut place = self.book.lock();
+        self.current(&mut place).ok().and_then(|book| book.sole_holder(grant).cloned())
+    }
+
     /// Whether some range has it, as far as that is known.
     pub(super) fn is_within(&self, grant: Grant) -> bool {
         let mut place = self.book.lock();

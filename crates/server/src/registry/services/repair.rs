@@ -20,6 +20,7 @@ use super::{having, held_by};
 use crate::machinery::Failure;
 use crate::registry::grants::{Grant, Holder};
 use crate::registry::telling::{Told, reference, tell};
+use crate::registry::wording::is_said;
 use crate::registry::{Surroundings, ip_addresses, node_ports};
 
 /// What can be done about a suspect now.
@@ -112,6 +113,9 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
     // The object first: whoever has seen it has seen the Service that it was written with. The other way round, a Service that
     // comes between the two looks would seem not to be there, and its grant to be nobody's.
     let entry = store.get(&grant.key());
+    if entry.as_ref().is_some_and(|entry| is_well(around, grant, entry)) {
+        return Ok(Mending::Nothing);
+    }
     let services: Vec<(Arc<Entry>, Object)> =
         around.ledger.having(grant).iter().filter_map(|key| having(store, key, grant)).collect();
     let holders: Vec<Holder<'_>> = services.iter().map(|(_, service)| Holder::of(service)).collect();
@@ -172,6 +176,12 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
     }
     let is_well = repair.is_none() && told.is_empty();
     Ok(if is_well { Mending::Nothing } else { Mending::Now(Box::new(Mend { sort, repair, told })) })
+}
+
+/// Whether one Service has what is written, and that is what is written. Nearly always it is, and then there is nothing to judge.
+fn is_well(around: &Surroundings, grant: Grant, entry: &Entry) -> bool {
+    let service = around.ledger.sole_holder(grant).and_then(|key| around.store.get(&key));
+    service.is_some_and(|service| is_said(grant, &entry.value, &service.key, &service.value))
 }
 
 /// What an object says of a grant that those Services have.
