@@ -56,13 +56,15 @@ enum Task {
     ///
     /// Prints one row for each thing that is measured, with ratio and target, and keeps the figures in
     /// target/bench/NAME.json. Builds itself in release first. The peers of `space` are called from Go programs in
-    /// xtask/peers, those of `server` are the parts (`cargo xtask parts`); both need Go 1.26 and, for their first build,
-    /// some minutes and the module proxy. Without Go their rows say so, and targets that need them are missed. `server`
-    /// takes about ten minutes and two gigabytes of disk below target/bench-data, and wants the machine for itself.
+    /// xtask/peers, those of `server` and `services` are the parts (`cargo xtask parts`); both need Go 1.26 and, for their
+    /// first build, some minutes and the module proxy. Without Go their rows say so, and targets that need them are missed.
+    /// `server` and `services` take about ten minutes each and two gigabytes of disk below target/bench-data, and want the
+    /// machine for themselves.
     #[command(after_help = "Examples:\n  cargo xtask bench space\n  cargo xtask bench space --check\n  \
-                            cargo xtask bench space --only fill-v4\n  cargo xtask bench server")]
+                            cargo xtask bench space --only fill-v4\n  cargo xtask bench server\n  \
+                            cargo xtask bench services --check")]
     Bench(bench::Options),
-    /// The load of `bench server`, which starts it; takes its order from stdin
+    /// The load of `bench server` and `bench services`, which start it; takes its order from stdin
     #[command(hide = true)]
     BenchLoad,
     /// Make the committed files that come from somebody else's facts

@@ -103,6 +103,12 @@ fn best(spent: impl Fn() -> Duration, mut round: impl FnMut() -> Result<f64>) ->
     Ok(Measured::time(best))
 }
 
+/// A count as a figure.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, more than any of these figures")]
+pub(super) fn exact(number: u64) -> f64 {
+    number as f64
+}
+
 fn since(start: Instant) -> impl Fn() -> Duration {
     move || start.elapsed()
 }

@@ -4,15 +4,21 @@
 //! between rounds of ours, and most targets are ratios. A benchmark is one module that makes rows; how they are printed
 //! and kept is the same for all. What runs in this process is a [`suite::Suite`], of which the best round counts.
 
+mod figures;
 mod heap;
+mod lines;
+pub(crate) mod load;
 mod machine;
 mod measure;
 mod ours;
 mod peers;
+mod places;
 mod report;
 mod server;
+mod services;
 mod space;
 mod suite;
+mod turns;
 
 use std::env;
 use std::path::PathBuf;
@@ -22,8 +28,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::process;
+use places::Given;
 use report::Row;
-pub(crate) use server::load;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -35,7 +41,7 @@ pub(crate) struct Options {
     /// Run only this row of the table; nothing is written to target/bench
     #[arg(long, value_name = "WORK")]
     only: Option<String>,
-    /// Measure this program instead of building it; for `server`
+    /// Measure this program instead of building it; for `server` and `services`
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
     /// Measure this program too, which is ours as it was before a change; for `server`
@@ -49,21 +55,26 @@ enum Name {
     Space,
     /// The server, on its own store and on etcd, beside kube-apiserver
     Server,
+    /// Addresses and node ports of Services, beside kube-apiserver
+    Services,
 }
 
 /// A benchmark whose rows have been chosen and that can be run.
 enum Chosen {
     Space(suite::Suite),
     Server(server::Plan),
+    Services(services::Plan),
 }
 
 impl Options {
     /// The benchmark with all its rows, or with one; an error if there is no such row.
     fn choose(&self) -> Result<Chosen> {
         let only = self.only.as_deref();
+        let given = Given::find(self.cadastre.as_deref(), self.before.as_deref())?;
         Ok(match self.name {
             Name::Space => Chosen::Space(space::suite().only(only)?),
-            Name::Server => Chosen::Server(server::Plan::new(only, self.cadastre.as_deref(), self.before.as_deref())?),
+            Name::Server => Chosen::Server(server::Plan::new(only, given)?),
+            Name::Services => Chosen::Services(services::Plan::new(only, given)?),
         })
     }
 }
@@ -73,6 +84,7 @@ impl Name {
         match self {
             Self::Space => "space",
             Self::Server => "server",
+            Self::Services => "services",
         }
     }
 }
@@ -82,6 +94,7 @@ impl Chosen {
         match self {
             Self::Space(suite) => suite::run(suite),
             Self::Server(plan) => plan.run(),
+            Self::Services(plan) => plan.run(),
         }
     }
 }

@@ -20,6 +20,9 @@ pub(super) enum Unit {
     /// The more, the better; of the others, the less.
     #[serde(rename = "per second")]
     PerSecond,
+    /// How often something happened that should not.
+    #[serde(rename = "times")]
+    Number,
 }
 
 /// What ours has to reach.
@@ -69,9 +72,9 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn new(work: &str, what: &str, unit: Unit, ours: Figure, peer: Option<Peer>, target: Target) -> Self {
-        let theirs = peer.as_ref().and_then(|peer| peer.figure.number());
-        let ratio = target.ratio(unit, ours.number(), theirs);
-        let met = target.met(ours.number(), ratio);
+        let theirs = peer.as_ref().and_then(|peer| peer.figure.number(unit));
+        let ratio = target.ratio(unit, ours.number(unit), theirs);
+        let met = target.met(ours.number(unit), ratio);
         let target = target.words(unit);
         Self { work: work.to_owned(), what: what.to_owned(), unit, ours, peer, ratio, target, met }
     }
@@ -84,10 +87,11 @@ impl Row {
 }
 
 impl Figure {
-    /// A time or a size is more than nothing; anything else is a broken measurement and counts as none.
-    fn number(&self) -> Option<f64> {
+    /// A time, a size or a rate is more than nothing; anything else is a broken measurement and counts as none.
+    fn number(&self, unit: Unit) -> Option<f64> {
+        let is_sound = |number: f64| number.is_finite() && (number > 0.0 || unit == Unit::Number && number == 0.0);
         match *self {
-            Self::Value(number) | Self::Stated(number) if number.is_finite() && number > 0.0 => Some(number),
+            Self::Value(number) | Self::Stated(number) if is_sound(number) => Some(number),
             _ => None,
         }
     }
@@ -97,7 +101,8 @@ impl Target {
     fn ratio(self, unit: Unit, ours: Option<f64>, other: Option<f64>) -> Option<f64> {
         let (ours, other) = ours.zip(other)?;
         let more_is_better = unit == Unit::PerSecond;
-        Some(if matches!(self, Self::Within(_)) || more_is_better { ours / other } else { other / ours })
+        let ratio = if matches!(self, Self::Within(_)) || more_is_better { ours / other } else { other / ours };
+        ratio.is_finite().then_some(ratio)
     }
 
     /// Whether the figures reach it. A figure that the target needs and that is missing means no.
@@ -112,8 +117,9 @@ impl Target {
 
     fn words(self, unit: Unit) -> String {
         match (self, unit) {
+            (Self::Faster(times), _) if times < 1.0 => format!("at least {times}x of it"),
             (Self::Faster(times), Unit::Nanoseconds) => format!("at least {times}x faster"),
-            (Self::Faster(times), Unit::Bytes) => format!("at least {times}x less"),
+            (Self::Faster(times), Unit::Bytes | Unit::Number) => format!("at least {times}x less"),
             (Self::Faster(times), Unit::PerSecond) => format!("at least {times}x more"),
             (Self::Within(times), _) => format!("within {times}x of it"),
             (Self::AtMost(most), _) => format!("at most {}", shown(most, unit)),
@@ -177,6 +183,7 @@ pub(super) fn shown(number: f64, unit: Unit) -> String {
         Unit::Bytes if number < 1e6 => (number / 1e3, "kB"),
         Unit::Bytes => (number / 1e6, "MB"),
         Unit::PerSecond => (number, "/s"),
+        Unit::Number => (number, "times"),
         Unit::Nanoseconds if number < 1e3 => (number, "ns"),
         Unit::Nanoseconds if number < 1e6 => (number / 1e3, "us"),
         Unit::Nanoseconds if number < 1e9 => (number / 1e6, "ms"),
@@ -262,6 +269,16 @@ mod tests {
     }
 
     #[test]
+    fn what_should_not_happen_may_happen_no_times() {
+        let row = |ours| {
+            let peer = Peer { name: "peer".to_owned(), figure: Figure::Value(7.0) };
+            Row::new("w", "", Unit::Number, Figure::Value(ours), Some(peer), Target::AtMost(0.0))
+        };
+        assert_eq!((row(0.0).met, row(0.0).ratio), (true, None));
+        assert!(!row(1.0).met && !row(f64::NAN).met);
+    }
+
+    #[test]
     fn a_figure_without_a_target_has_only_to_be_there() {
         assert!(row(Figure::Value(1.0), Some(missing()), Target::Shown).met);
         assert!(!row(missing(), Some(Figure::Value(1.0)), Target::Shown).met);
@@ -273,6 +290,7 @@ mod tests {
         assert_eq!(ratio(Target::Faster(4.0)), Some(4.0));
         assert_eq!(ratio(Target::AtMost(300.0)), Some(4.0));
         assert_eq!(ratio(Target::Within(2.0)), Some(0.25));
+        assert_eq!(Target::Faster(0.8).words(Unit::PerSecond), "at least 0.8x of it");
     }
 
     #[test]

@@ -2,16 +2,23 @@
 //! them, serve watchers, and take as many creates as it can, and then as many applies that change nothing. Then, apart:
 //! starting with 100,000 objects.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::figures::{Figures, Metric};
-use super::load::{Filling, Load, Reading, Spell, Times, Watched, Watching};
-use super::places::{self, Place, Programs, Server};
+use super::metric::Metric;
+use crate::bench::figures::Figures as AnyFigures;
+use crate::bench::load::{Filling, Load, Reading, Sort, Spell, Times, Watched, Watching};
+use crate::bench::measure::exact;
+use crate::bench::places::{self, Given, Place, Programs, Server};
+use crate::bench::turns;
+
+type Figures = AnyFigures<Metric>;
+
+/// In the order in which they are measured. The control is first, because it says which load can be borne.
+const PLACES: [Place; 4] = [Place::Control, Place::Before, Place::Embedded, Place::Etcd];
 
 /// How often everything is measured; the median counts.
 const ROUNDS: u32 = 3;
@@ -52,25 +59,22 @@ const LISTS_IN_TURNS: [Metric; 3] = [Metric::ListAllInTurns, Metric::ListPageInT
 const STARTS: [Metric; 2] = [Metric::StartFull, Metric::StartKilled];
 
 /// A run: what is wanted, and what there is so far.
-struct Run<'a> {
+struct Run {
     programs: Programs,
-    wanted: &'a BTreeSet<Metric>,
     figures: Figures,
     /// What the control can bear.
     writes_per_second: u32,
 }
 
 /// Measures everything that is wanted.
-pub(super) fn run(wanted: &BTreeSet<Metric>, cadastre: Option<&Path>, before: Option<&Path>) -> Result<Figures> {
-    let programs = Programs::ensure(cadastre, before)?;
-    let mut run = Run { programs, wanted, figures: Figures::default(), writes_per_second: WRITES_PER_SECOND };
+pub(super) fn run(figures: Figures, given: &Given) -> Result<Figures> {
+    let mut run = Run { programs: Programs::ensure(given)?, figures, writes_per_second: WRITES_PER_SECOND };
     let is_apart = |metric: &Metric| {
         *metric == Metric::CreateInTurns || LISTS_IN_TURNS.contains(metric) || STARTS.contains(metric)
     };
-    if !wanted.iter().all(is_apart) {
+    if !run.figures.wants_only(is_apart) {
         for round in 1..=ROUNDS {
-            for place in run.programs.places() {
-                eprintln!("round {round} of {ROUNDS}: {}", place.name());
+            for place in PLACES {
                 run.round(place, round).with_context(|| format!("measuring {}", place.name()))?;
             }
         }
@@ -85,25 +89,26 @@ pub(super) fn run(wanted: &BTreeSet<Metric>, cadastre: Option<&Path>, before: Op
     Ok(run.figures)
 }
 
-impl Run<'_> {
+impl Run {
     fn wants(&self, metrics: &[Metric]) -> bool {
-        metrics.iter().any(|metric| self.wanted.contains(metric))
+        self.figures.wants(metrics)
     }
 
-    /// Whether that server can be measured here; if not, the figures say why.
     fn can(&mut self, place: Place) -> bool {
-        let why = self.programs.missing(place).map(str::to_owned);
-        if let Some(why) = &why {
-            self.figures.absent(place, why);
-        }
-        why.is_none()
+        self.programs.can_start(place, &mut self.figures)
+    }
+
+    /// Starts a server on an empty folder.
+    fn start(&self, place: Place) -> Result<(Server, Duration)> {
+        self.programs.start(place, &places::folder(place.name())?, &[])
     }
 
     fn round(&mut self, place: Place, round: u32) -> Result<()> {
         if !self.can(place) {
             return Ok(());
         }
-        let (server, took) = self.programs.start(place, &places::folder(place)?)?;
+        eprintln!("round {round} of {ROUNDS}: {}", place.name());
+        let (server, took) = self.start(place)?;
         self.figures.note(place, Metric::StartEmpty, nanoseconds(took));
         let load = Load(server.endpoint()?);
         if self.wants(&LISTS) || self.wants(&[Metric::Memory]) {
@@ -178,9 +183,8 @@ impl Run<'_> {
     fn creates(&mut self, place: Place, load: &Load) -> Result<()> {
         let namespace = "created".to_owned();
         load.namespaces(vec![namespace.clone()])?;
-        let created =
-            load.create(Spell { namespace, connections: CONNECTIONS, warm_up: WARM_UP, measured: MEASURED })?;
-        let per_second = exact(created.number as u64) / MEASURED.as_secs_f64();
+        let created = load.create(spell(namespace, WARM_UP, MEASURED))?;
+        let per_second = exact(created.number) / MEASURED.as_secs_f64();
         self.figures.note(place, Metric::CreateRate, per_second);
         self.figures.note(place, Metric::CreateMedian, exact(created.p50_ns));
         self.figures.note(place, Metric::CreateTail, exact(created.p99_ns));
@@ -190,9 +194,8 @@ impl Run<'_> {
     fn applies(&mut self, place: Place, load: &Load) -> Result<()> {
         let namespace = "applied".to_owned();
         load.namespaces(vec![namespace.clone()])?;
-        let applied =
-            load.apply(Spell { namespace, connections: CONNECTIONS, warm_up: WARM_UP, measured: MEASURED })?;
-        self.figures.note(place, Metric::ApplyRate, exact(applied.number as u64) / MEASURED.as_secs_f64());
+        let applied = load.apply(spell(namespace, WARM_UP, MEASURED))?;
+        self.figures.note(place, Metric::ApplyRate, exact(applied.number) / MEASURED.as_secs_f64());
         self.figures.note(place, Metric::ApplyTail, exact(applied.p99_ns));
         Ok(())
     }
@@ -203,7 +206,7 @@ impl Run<'_> {
         let places = [Place::Embedded, Place::Before];
         let mut servers = Vec::new();
         for place in places {
-            let (server, _) = self.programs.start(place, &places::folder(place)?)?;
+            let (server, _) = self.start(place)?;
             servers.push((Load(server.endpoint()?), server));
         }
         if self.wants(&LISTS_IN_TURNS) {
@@ -212,7 +215,7 @@ impl Run<'_> {
             }
         }
         for turn in 0..TURNS {
-            for side in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+            for side in turns::order(turn) {
                 let ((load, _), place) = (&servers[side], places[side]);
                 for (metric, accept, page) in [
                     (Metric::ListAllInTurns, JSON, None),
@@ -233,20 +236,13 @@ impl Run<'_> {
     }
 
     fn creates_in_turns(&mut self, places: [Place; 2], servers: &[(Load, Server)]) -> Result<()> {
-        let mut created = [0; 2];
-        for turn in 0..=TURNS {
-            eprintln!("turn {turn} of {TURNS}");
-            for side in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
-                let (namespace, (load, _)) = (format!("turn-{turn}"), &servers[side]);
-                load.namespaces(vec![namespace.clone()])?;
-                let (warm_up, measured) = (TURN / 4, TURN);
-                let spell = load.create(Spell { namespace, connections: CONNECTIONS, warm_up, measured })?;
-                // The first turn is for both to get going.
-                created[side] += if turn == 0 { 0 } else { spell.number as u64 };
-            }
-        }
+        let created = turns::take(TURNS, |turn, side| {
+            let (namespace, (load, _)) = (format!("turn-{turn}"), &servers[side]);
+            load.namespaces(vec![namespace.clone()])?;
+            Ok(load.create(spell(namespace, TURN / 4, TURN))?.number)
+        })?;
         for (place, created) in places.into_iter().zip(created) {
-            self.figures.note(place, Metric::CreateInTurns, exact(created) / (TURN * TURNS).as_secs_f64());
+            self.figures.note(place, Metric::CreateInTurns, turns::per_second(created, TURNS, TURN));
         }
         Ok(())
     }
@@ -254,11 +250,13 @@ impl Run<'_> {
     /// Fills each server once, ends it, and starts it again and again.
     fn starts(&mut self) -> Result<()> {
         let mut filled: Vec<(Place, PathBuf)> = Vec::new();
-        let places = self.programs.places().filter(|place| *place != Place::Before);
-        for place in places.filter(|place| self.can(*place)).collect::<Vec<_>>() {
+        for place in [Place::Control, Place::Embedded, Place::Etcd] {
+            if !self.can(place) {
+                continue;
+            }
             eprintln!("filling {}", place.name());
-            let folder = places::folder(place)?;
-            let (server, _) = self.programs.start(place, &folder)?;
+            let folder = places::folder(place.name())?;
+            let (server, _) = self.programs.start(place, &folder, &[])?;
             fill(&Load(server.endpoint()?), "full", FULL)?;
             server.stop()?;
             filled.push((place, folder));
@@ -266,12 +264,12 @@ impl Run<'_> {
         for round in 1..=ROUNDS {
             for (place, folder) in &filled {
                 eprintln!("start {round} of {ROUNDS}: {}", place.name());
-                let (server, took) = self.programs.start(*place, folder)?;
+                let (server, took) = self.programs.start(*place, folder, &[])?;
                 self.figures.note(*place, Metric::StartFull, nanoseconds(took));
                 if *place == Place::Embedded {
                     fill(&Load(server.endpoint()?), &format!("killed-{round}"), LAST_WORDS)?;
                     drop(server);
-                    let (server, took) = self.programs.start(*place, folder)?;
+                    let (server, took) = self.programs.start(*place, folder, &[])?;
                     self.figures.note(*place, Metric::StartKilled, nanoseconds(took));
                     server.stop()?;
                 } else {
@@ -306,14 +304,14 @@ fn keeps_up(watched: &Watched, writes_per_second: u32) -> bool {
 
 fn fill(load: &Load, namespace: &str, objects: u64) -> Result<()> {
     load.namespaces(vec![namespace.to_owned()])?;
-    load.fill(Filling { namespace: namespace.to_owned(), objects, connections: CONNECTIONS })
+    load.fill(Filling { namespace: namespace.to_owned(), sort: Sort::ConfigMap, objects, connections: CONNECTIONS })
+}
+
+/// As many as go into some time.
+fn spell(namespace: String, warm_up: Duration, measured: Duration) -> Spell {
+    Spell { namespace, sort: Sort::ConfigMap, connections: CONNECTIONS, warm_up, measured }
 }
 
 fn nanoseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e9
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, more than any of these figures")]
-fn exact(number: u64) -> f64 {
-    number as f64
 }

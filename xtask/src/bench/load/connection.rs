@@ -44,9 +44,19 @@ impl Server {
         format!("{}{more}\r\n", self.head("GET", target)).into_bytes()
     }
 
+    /// The request that deletes something.
+    pub(super) fn delete(&self, target: &str) -> Vec<u8> {
+        format!("{}Accept: application/json\r\n\r\n", self.head("DELETE", target)).into_bytes()
+    }
+
     /// The request that creates something of a body in JSON.
     pub(super) fn post(&self, target: &str, body: &str) -> Vec<u8> {
         self.write("POST", target, "application/json", body)
+    }
+
+    /// The request that merges a body in JSON into something.
+    pub(super) fn merge(&self, target: &str, body: &str) -> Vec<u8> {
+        self.write("PATCH", target, "application/merge-patch+json", body)
     }
 
     /// The request that applies a body in JSON.
@@ -125,11 +135,16 @@ impl Connection {
 
     /// The same, for who wants to know what the server answers.
     pub(super) async fn answer(&mut self, request: &[u8], status: u16) -> Result<Vec<u8>> {
+        let (got, said) = self.asked(request).await?;
+        ensure!(got == status, "the server answered {got} instead of {status}: {}", String::from_utf8_lossy(&said));
+        Ok(said)
+    }
+
+    /// The same, whatever the status is.
+    pub(super) async fn asked(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>)> {
         self.send(request).await?;
         let head = self.head().await?;
-        let said = self.rest(head.rest).await?;
-        ensure!(head.status == status, "the server answered {} instead of {status}", head.status);
-        Ok(said)
+        Ok((head.status, self.rest(head.rest).await?))
     }
 
     async fn rest(&mut self, mut rest: Rest) -> Result<Vec<u8>> {

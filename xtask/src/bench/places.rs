@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use testkit::real::{Cadastre, Etcd, KubeApiserver};
 
+use super::figures::{Figures, Quantity};
 use crate::https::Endpoint;
 use crate::parts::{self, Part, Parts};
 use crate::{cargo, process};
@@ -25,19 +26,35 @@ pub(super) enum Place {
     Etcd,
     /// Cadastre on its own store, as it was before a change.
     Before,
+    /// Cadastre on its own store, with all that it does by itself.
+    Tended,
 }
 
 impl Place {
-    /// In the order in which they are measured. The control is first, because it says which load can be borne.
-    const ALL: [Self; 4] = [Self::Control, Self::Before, Self::Embedded, Self::Etcd];
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Control => "kube-apiserver",
             Self::Embedded => "embedded",
             Self::Etcd => "on-etcd",
             Self::Before => "before",
+            Self::Tended => "with-lifecycle",
         }
+    }
+}
+
+/// The programs of ours that are not to be built.
+#[derive(Default)]
+pub(super) struct Given {
+    cadastre: Option<PathBuf>,
+    /// Ours as it was before.
+    pub(super) before: Option<PathBuf>,
+}
+
+impl Given {
+    /// Those programs, if they are there.
+    pub(super) fn find(cadastre: Option<&Path>, before: Option<&Path>) -> Result<Self> {
+        let found = |given: &Path| given.canonicalize().with_context(|| format!("no {}", given.display()));
+        Ok(Self { cadastre: cadastre.map(found).transpose()?, before: before.map(found).transpose()? })
     }
 }
 
@@ -63,51 +80,53 @@ enum Kind {
 
 impl Programs {
     /// Builds what is not there yet. Without Go there are no parts: then the figures of those who need them are missing.
-    pub(super) fn ensure(cadastre: Option<&Path>, before: Option<&Path>) -> Result<Self> {
+    pub(super) fn ensure(given: &Given) -> Result<Self> {
         let parts = parts::ensure(&[Part::Etcd, Part::KubeApiserver, Part::Kubectl]);
         let parts = parts.map_err(|error| format!("not measured: {error:#}"));
-        let before = before.map(Path::to_owned);
-        Ok(Self { cadastre: cadastre.map_or_else(build, |given| Ok(given.to_owned()))?, before, parts })
+        let cadastre = given.cadastre.clone().map_or_else(build, Ok)?;
+        Ok(Self { cadastre, before: given.before.clone(), parts })
     }
 
-    /// The servers to measure.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        let has_before = self.before.is_some();
-        Place::ALL.into_iter().filter(move |place| *place != Place::Before || has_before)
+    /// Whether that server can be measured here; if not, the figures say why.
+    pub(super) fn can_start<Q: Quantity>(&self, place: Place, figures: &mut Figures<Q>) -> bool {
+        let why = self.missing(place);
+        if let Some(why) = why {
+            figures.absent(place, why);
+        }
+        why.is_none()
     }
 
     /// Why that server cannot be started here.
-    pub(super) fn missing(&self, place: Place) -> Option<&str> {
+    fn missing(&self, place: Place) -> Option<&str> {
+        if place == Place::Before && self.before.is_none() {
+            return Some("not measured: not asked for");
+        }
         self.parts.as_ref().err().filter(|_| matches!(place, Place::Control | Place::Etcd)).map(String::as_str)
     }
 
-    /// Starts a server on what is in the folder, and says how long it took until it was ready, its etcd included.
-    pub(super) fn start(&self, place: Place, folder: &Path) -> Result<(Server, Duration)> {
+    /// Starts a server on what is in the folder, and says how long it took until it was ready, its etcd included. The flags are
+    /// those that all servers know.
+    pub(super) fn start(&self, place: Place, folder: &Path, flags: &[&str]) -> Result<(Server, Duration)> {
         let part = |part| self.parts.as_ref().map(|parts| parts.binary(part)).map_err(|why| anyhow::anyhow!("{why}"));
-        let data = folder.join("data");
         let started = Instant::now();
-        let server = match place {
-            Place::Embedded | Place::Before => {
-                let given = self.before.as_ref().filter(|_| place == Place::Before);
-                let program = given.unwrap_or(&self.cadastre);
-                let kind = Kind::Ours(Cadastre::start(program, &data, &[Cadastre::BARE])?, data);
-                Server { kind, etcd: None }
-            }
-            Place::Etcd => {
-                let etcd = Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?;
-                let servers = format!("--etcd-servers={}", etcd.url());
-                let kind = Kind::Ours(Cadastre::start(&self.cadastre, &data, &[&servers, Cadastre::BARE])?, data);
-                Server { kind, etcd: Some(etcd) }
-            }
-            Place::Control => {
-                let etcd = Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?;
-                let (program, kubectl) = (part(Part::KubeApiserver)?, part(Part::Kubectl)?);
-                let flags = ["--authorization-mode=AlwaysAllow"];
-                let kind = KubeApiserver::start(&program, &kubectl, etcd.url(), &folder.join("apiserver"), &flags)?;
-                Server { kind: Kind::Control(kind), etcd: Some(etcd) }
-            }
+        let etcd = match place {
+            Place::Etcd | Place::Control => Some(Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?),
+            Place::Embedded | Place::Before | Place::Tended => None,
         };
-        Ok((server, started.elapsed()))
+        let mut flags = flags.to_vec();
+        let kind = if let (Place::Control, Some(etcd)) = (place, &etcd) {
+            let (program, kubectl) = (part(Part::KubeApiserver)?, part(Part::Kubectl)?);
+            flags.push("--authorization-mode=AlwaysAllow");
+            Kind::Control(KubeApiserver::start(&program, &kubectl, etcd.url(), &folder.join("apiserver"), &flags)?)
+        } else {
+            let servers = etcd.as_ref().map(|etcd| format!("--etcd-servers={}", etcd.url()));
+            flags.extend(servers.as_deref());
+            flags.extend((place != Place::Tended).then_some(Cadastre::BARE));
+            let given = self.before.as_ref().filter(|_| place == Place::Before);
+            let data = folder.join("data");
+            Kind::Ours(Cadastre::start(given.unwrap_or(&self.cadastre), &data, &flags)?, data)
+        };
+        Ok((Server { kind, etcd }, started.elapsed()))
     }
 }
 
@@ -161,8 +180,8 @@ fn build() -> Result<PathBuf> {
 }
 
 /// An empty folder on the disk of this repository, not in a temporary file system that may be memory.
-pub(super) fn folder(place: Place) -> Result<PathBuf> {
-    let folder = data().join(place.name());
+pub(super) fn folder(name: &str) -> Result<PathBuf> {
+    let folder = data().join(name);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("could not empty {}", folder.display()))?;
     }

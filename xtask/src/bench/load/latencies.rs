@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
+use tokio::task::JoinSet;
+
 #[derive(Debug, Default)]
 pub(super) struct Latencies(Vec<u64>);
 
@@ -9,6 +12,15 @@ impl Latencies {
     /// With room, so that noting one does not allocate while something is measured.
     pub(super) fn with_room(number: usize) -> Self {
         Self(Vec::with_capacity(number))
+    }
+
+    /// Those of all tasks together.
+    pub(super) async fn of_all(mut tasks: JoinSet<Result<Self>>) -> Result<Self> {
+        let mut all = Self::default();
+        while let Some(of_one) = tasks.join_next().await {
+            all.add(&of_one??);
+        }
+        Ok(all)
     }
 
     pub(super) fn note(&mut self, latency: Duration) {
@@ -19,8 +31,8 @@ impl Latencies {
         self.0.extend_from_slice(&other.0);
     }
 
-    pub(super) fn number(&self) -> usize {
-        self.0.len()
+    pub(super) fn number(&self) -> u64 {
+        self.0.len() as u64
     }
 
     /// The latency that so many hundredths of all do not exceed, in nanoseconds; 0 if there are none.

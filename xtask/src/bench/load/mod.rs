@@ -5,10 +5,12 @@
 //! the work is about. Knows nothing of who the server is.
 
 mod apply;
+mod churn;
 mod connection;
 mod create;
 mod latencies;
 mod object;
+mod ranges;
 mod read;
 mod watch;
 
@@ -22,8 +24,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(super) use self::churn::{Churned, Churning};
 use self::connection::Server;
-pub(super) use self::create::{Created, Filling, Spell};
+pub(super) use self::create::{Burst, Bursts, Created, Filling, Spell};
+pub(super) use self::object::Sort;
+pub(super) use self::ranges::Ranges;
 pub(super) use self::read::{Reading, Times};
 pub(super) use self::watch::{Watched, Watching};
 use crate::https::Endpoint;
@@ -48,6 +53,12 @@ enum Work {
     Create(Spell),
     /// The same applied again, for some time.
     Apply(Spell),
+    /// Objects of which only so many fit.
+    Burst(Bursts),
+    /// Deletes and creates.
+    Churn(Churning),
+    /// Ranges of addresses.
+    Ranges(Ranges),
     /// Lists.
     Read(Reading),
     /// Watches, while somebody writes.
@@ -72,6 +83,18 @@ impl Load {
 
     pub(super) fn apply(&self, spell: Spell) -> Result<Created> {
         self.done(Work::Apply(spell))
+    }
+
+    pub(super) fn bursts(&self, bursts: Bursts) -> Result<Burst> {
+        self.done(Work::Burst(bursts))
+    }
+
+    pub(super) fn churn(&self, churning: Churning) -> Result<Churned> {
+        self.done(Work::Churn(churning))
+    }
+
+    pub(super) fn ranges(&self, ranges: Ranges) -> Result<()> {
+        self.done(Work::Ranges(ranges))
     }
 
     pub(super) fn read(&self, reading: Reading) -> Result<Times> {
@@ -118,6 +141,9 @@ impl Order {
             Work::Fill(filling) => serde_json::to_value(create::fill(&server, &filling).await?),
             Work::Create(spell) => serde_json::to_value(create::spell(&server, &spell).await?),
             Work::Apply(spell) => serde_json::to_value(apply::spell(&server, &spell).await?),
+            Work::Burst(bursts) => serde_json::to_value(create::bursts(&server, &bursts).await?),
+            Work::Churn(churning) => serde_json::to_value(churn::run(&server, &churning).await?),
+            Work::Ranges(ranges) => serde_json::to_value(ranges::create(&server, ranges).await?),
             Work::Read(reading) => serde_json::to_value(read::run(&server, &reading).await?),
             Work::Watch(watching) => serde_json::to_value(watch::run(&server, &watching).await?),
         }?)

@@ -44,11 +44,7 @@ pub(super) async fn spell(server: &Server, spell: &Spell) -> Result<Created> {
             }
         });
     }
-    let mut latencies = Latencies::default();
-    while let Some(of_one) = all.join_next().await {
-        latencies.add(&of_one??);
-    }
-    Ok(Created { number: latencies.number(), p50_ns: latencies.percentile(50), p99_ns: latencies.percentile(99) })
+    Ok(Created::of(Latencies::of_all(all).await?))
 }
 
 /// The revision of the object that was answered.

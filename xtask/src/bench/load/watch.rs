@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::connection::{Connection, Rest, Server};
 use super::latencies::Latencies;
-use super::object::{self, Create};
+use super::object::{self, Create, Sort};
 
 /// Some events fit in.
 const BUFFER: usize = 16 * 1024;
@@ -103,7 +103,7 @@ pub(super) async fn run(server: &Server, watching: &Watching) -> Result<Watched>
     }
     let mut writers = Vec::new();
     for namespace in &watching.namespaces {
-        writers.push((server.connect(BUFFER).await?, Create::new(server, namespace)));
+        writers.push((server.connect(BUFFER).await?, Create::new(server, namespace, Sort::ConfigMap)));
     }
     let zero = Instant::now();
     let starts = zero + Duration::from_millis(100);
