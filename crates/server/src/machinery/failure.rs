@@ -253,9 +253,10 @@ impl Failure {
             outcome: "Failure",
             message: &self.message,
             reason: self.reason,
-            // Clients know these two with details even if there is nothing to say.
-            details: (matches!(self.reason, "NotFound" | "MethodNotAllowed") || *self.details != Details::default())
-                .then_some(&self.details),
+            // Clients know these with details even if there is nothing to say.
+            details: (matches!(self.reason, "NotFound" | "MethodNotAllowed" | "Invalid")
+                || *self.details != Details::default())
+            .then_some(&self.details),
             code: self.code.as_u16(),
         }
     }

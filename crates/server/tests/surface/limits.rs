@@ -15,6 +15,7 @@ async fn a_json_patch_cannot_make_an_object_any_size_or_any_depth() {
         let status = fixture.patch(&url, "json-patch", &bomb).await.expect(422);
         assert_eq!(status["reason"], "Invalid");
         assert_eq!(status["message"], "the server rejected our request due to an error in our request");
+        assert_eq!(status["details"], json!({}), "clients know it with details");
     }
     assert_eq!(fixture.get(&url).await.expect(200), made);
 }
