@@ -34,8 +34,9 @@ pub(crate) enum Path {
 
 /// Reads a path.
 pub(crate) fn read(path: &str) -> Path {
-    let parts: Vec<Cow<'_, str>> = path.split('/').filter(|part| !part.is_empty()).map(decoded).collect();
-    let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
+    // Before it is taken apart: a slash that is escaped is a slash, as clients know it.
+    let path = decoded(path);
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
         ["api"] => Path::CoreVersions,
         ["apis"] => Path::Groups,
@@ -121,5 +122,6 @@ mod tests {
     #[test]
     fn what_is_no_escape_stays() {
         assert_eq!(decoded("a%2Fb%zz%2"), "a/b%zz%2");
+        assert_eq!(target("/api/v1/nodes/a%2Fstatus"), ["", "v1", "nodes", "", "a", "status"]);
     }
 }
