@@ -268,7 +268,11 @@ impl Update<'_> {
         let behaviour = registry::behaviour(kind);
         let mut along = match self.part {
             None => behaviour.accompany(self.around, kind, Change::Update { old, new: &new })?,
-            Some(_) => Along::default(),
+            Some(Subresource::Status) => {
+                behaviour.restate(self.around, &mut new);
+                Along::default()
+            }
+            Some(Subresource::Finalize) => Along::default(),
         };
         new = along.object.take().unwrap_or(new);
         if kind.counts_generation && write::differ_in_substance(kind, &new, old) {

@@ -141,6 +141,9 @@ pub(crate) trait Behaviour: Sync {
         true
     }
 
+    /// Puts right what somebody wrote into its status.
+    fn restate(&self, _around: &Surroundings, _object: &mut Object) {}
+
     /// What changes in an object when its deletion begins.
     fn terminating(&self, _around: &Surroundings, _object: &mut Object) {}
 }

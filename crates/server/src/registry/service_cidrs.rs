@@ -1,7 +1,7 @@
 //! `ServiceCIDR`s: which of them give out addresses, and when a deleted one goes.
 //!
 //! What upstream's controllers do some time after a write is done with the write: the finalizer and the condition are there from
-//! the beginning, unless those controllers are at work here too. A deleted range gives out nothing from the moment of its deletion, because every grant is under the condition
+//! the beginning, and stay right, unless those controllers are at work here too. A deleted range gives out nothing from the moment of its deletion, because every grant is under the condition
 //! that its range is as it was. It goes when no address is left that no other range has; `lifecycle` sees to that.
 
 use api::{Kind, Object};
@@ -72,33 +72,49 @@ impl Behaviour for ServiceCidrs {
 
     fn accompany(&self, around: &Surroundings, _: &Kind, change: Change<'_>) -> Result<Along, Failure> {
         let new = match change {
-            Change::Create(new) | Change::Update { new, .. } if around.tended && !new.is_terminating() => new,
+            Change::Create(new) | Change::Update { new, .. } if around.tended => new,
             Change::Create(_) | Change::Update { .. } | Change::Delete(_) => return Ok(Along::default()),
         };
         let mut kept = new.clone();
-        keep(&mut kept);
-        if condition(new).is_none() || is_regrown(change) {
-            let (status, reason, message) = readiness(new);
-            set_condition(&mut kept, status, reason, &message);
+        if !new.is_terminating() {
+            keep(&mut kept);
         }
+        put_right(&mut kept);
         Ok(Along { object: (kept != *new).then_some(kept), ..Along::default() })
     }
 
-    fn terminating(&self, around: &Surroundings, object: &mut Object) {
-        if !around.tended {
-            return;
+    fn restate(&self, around: &Surroundings, object: &mut Object) {
+        if around.tended {
+            put_right(object);
         }
-        let message =
-            "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
-        set_condition(object, "False", "Terminating", message);
+    }
+
+    fn terminating(&self, around: &Surroundings, object: &mut Object) {
+        if around.tended {
+            put_right(object);
+        }
     }
 }
 
-/// Whether a range that could give out nothing has become another, which may.
-fn is_regrown(change: Change<'_>) -> bool {
-    let Change::Update { old, new } = change else { return false };
-    let cidrs = ["spec", "cidrs"];
-    old.at(&cidrs) != new.at(&cidrs) && condition(new).is_some_and(|condition| condition["reason"] == UNUSABLE)
+/// Whoever else says whether a range is ready is not believed, because that decides whether it gives out anything.
+fn put_right(object: &mut Object) {
+    let right = readiness(object);
+    if condition(object).is_none_or(|said| !right.is_said_by(said)) {
+        set_condition(object, right.status, right.reason, &right.message);
+    }
+}
+
+/// What the condition of a range says.
+struct Readiness {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Readiness {
+    fn is_said_by(&self, condition: &Value) -> bool {
+        condition["status"] == self.status && condition["reason"] == self.reason && condition["message"] == self.message
+    }
 }
 
 /// Gives it the finalizer, if it has not got it.
@@ -109,15 +125,20 @@ fn keep(object: &mut Object) {
     }
 }
 
-/// Whether it can give out addresses at all, as the condition says it. One family is enough.
-fn readiness(object: &Object) -> (&'static str, &'static str, String) {
+/// Whether it gives out addresses. One family is enough.
+fn readiness(object: &Object) -> Readiness {
+    if object.is_terminating() {
+        let message =
+            "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+        return Readiness { status: "False", reason: "Terminating", message: message.to_owned() };
+    }
     let cidrs = object.at(&["spec", "cidrs"]).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let parts: Vec<_> = cidrs.map(usable).collect();
     if parts.iter().any(Result::is_ok) {
-        return ("True", "", "Kubernetes Service CIDR is ready".to_owned());
+        return Readiness { status: "True", reason: "", message: "Kubernetes Service CIDR is ready".to_owned() };
     }
     let useless: Vec<String> = parts.into_iter().filter_map(Result::err).map(|why| why.to_string()).collect();
-    ("False", UNUSABLE, useless.join("; "))
+    Readiness { status: "False", reason: UNUSABLE, message: useless.join("; ") }
 }
 
 fn condition(object: &Object) -> Option<&Value> {
@@ -152,7 +173,7 @@ mod tests {
     fn a_range_that_can_never_give_an_address_is_not_ready_and_says_why() {
         let readiness = |cidrs: &[&str]| {
             let object = Object::from_value(json!({"spec": {"cidrs": cidrs}})).unwrap();
-            let (status, _, message) = readiness(&object);
+            let Readiness { status, message, .. } = readiness(&object);
             format!("{status} {message}")
         };
         assert_eq!(readiness(&["10.0.0.0/30", "fd00::/63"]), "True Kubernetes Service CIDR is ready");

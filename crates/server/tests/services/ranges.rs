@@ -36,6 +36,38 @@ async fn a_full_cluster_grows_by_a_range_and_shrinks_when_it_is_empty() {
 }
 
 #[tokio::test]
+async fn whether_a_range_is_ready_is_said_by_the_server_alone() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    cluster.post(RANGES, &range("more", "10.8.0.0/24")).await.expect(201);
+    let said = |conditions: Value| json!({"status": {"conditions": conditions}});
+    let ready = |range: &Value| {
+        let all = range["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is_ready = |condition: &Value| condition["type"] == "Ready";
+        let one = all.iter().find(|condition| is_ready(condition)).cloned().unwrap_or_default();
+        format!("{} {} of {}", one["status"], one["reason"], all.len())
+    };
+    let url = format!("{RANGES}/more/status");
+    let other = json!({"type": "example.com/Mine", "status": "True"});
+    for (conditions, count) in [
+        (json!([{"type": "Ready", "status": "False", "reason": "Mine", "message": "m"}]), 1),
+        (json!([{"type": "Ready", "status": "Maybe"}]), 1),
+        (json!([other]), 2),
+        (Value::Null, 1),
+    ] {
+        let written = cluster.patch(&url, "merge-patch", &said(conditions)).await.expect(200);
+        assert_eq!(ready(&written), format!("\"True\" \"\" of {count}"));
+        cluster.make("a", json!({"clusterIP": "10.8.0.5"})).await;
+        cluster.delete(&at("a")).await.expect(200);
+    }
+    cluster.make("a", json!({"clusterIP": "10.8.0.5"})).await;
+    cluster.delete(&format!("{RANGES}/more")).await.expect(200);
+    let back = said(json!([{"type": "Ready", "status": "True", "reason": "", "message": ""}]));
+    let written = cluster.patch(&url, "merge-patch", &back).await.expect(200);
+    assert_eq!(ready(&written), "\"False\" \"Terminating\" of 1");
+    cluster.refused("b", json!({"clusterIP": "10.8.0.6"}), 422).await;
+}
+
+#[tokio::test]
 async fn what_controllers_do_elsewhere_is_left_to_them_if_there_are_some() {
     let cluster = Cluster::with(Config { tended: false, ..config(&["10.0.0.0/28"]) }).await;
     let made = cluster.post(RANGES, &range("more", "10.1.0.0/28")).await.expect(201);
