@@ -54,7 +54,8 @@ pub(crate) struct Options {
     /// Run on this server only; may be repeated
     #[arg(long, value_name = "SERVER")]
     on: Vec<Place>,
-    /// Of the suites `server`, `upstream`, `clients`, `kube-rs` and `replicas`, run only the cases whose names contain this
+    /// Of the suites `server`, `services`, `upstream`, `clients`, `kube-rs` and `replicas`, run only the cases whose names
+    /// contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// How often the faults strike, instead of as often as the suite finds right
@@ -107,8 +108,8 @@ enum Suite {
     Managers,
     /// Clients that speak nothing but protobuf: everything they see must be what they see of the control
     Wire,
-    /// Random writes of Services in four sorts of clusters: what ours answers, and what it gives, must be as with the control;
-    /// two servers that are asked for the same address; kill -9 while addresses are given and freed
+    /// Random writes of Services, ranges and addresses in four sorts of clusters: what ours answers, and what there is then, must
+    /// be as with the control; the examples; two servers that are asked for the same address; kill -9 while addresses are given and freed
     Services,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,

@@ -41,8 +41,21 @@ impl Restarting {
         Ok(())
     }
 
+    /// Ends it in order and starts it with that flag, in place of the one of the same name.
+    pub(super) fn again_with(&mut self, flag: &str) -> Result<()> {
+        let name = flag.split('=').next().unwrap_or_default();
+        self.flags.retain(|own| own.split('=').next() != Some(name));
+        self.flags.push(flag.to_owned());
+        self.end()?;
+        self.again()
+    }
+
     /// Ends it in order.
     pub(super) fn stop(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
         let mut server = self.server.take().context("the server is down")?;
         server.terminate()?;
         let status = server.wait(PATIENCE)?;

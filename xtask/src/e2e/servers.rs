@@ -234,8 +234,10 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
             // The code of the control is in the judge.
             Suite::Patch | Suite::Protobuf | Suite::Apply => continue,
             // Ours is held against the control, wherever it runs.
-            Suite::Server | Suite::Managers | Suite::Services | Suite::Objects | Suite::Openapi | Suite::Wire => {
+            Suite::Server | Suite::Managers | Suite::Objects | Suite::Openapi | Suite::Wire => need(&CONTROL),
+            Suite::Services => {
                 need(&CONTROL);
+                need(&[Part::KubeControllerManager]);
             }
             Suite::Upstream => need(&[Part::Kubectl, Part::KubeControllerManager, Part::EndToEndTests]),
             Suite::Kcm => need(&[Part::Kubectl, Part::KubeControllerManager]),

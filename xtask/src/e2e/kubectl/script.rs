@@ -23,7 +23,7 @@
 //! A file `control.yaml` of a case is what the control is given before anything runs: what ours has by itself.
 //!
 //! What is in brackets before a reason is `chance` if two runs on one server can differ in it too, and otherwise names a row of the
-//! known differences in docs/reference/compatibility.md; tidy looks after that.
+//! known differences in docs/reference/compatibility.md or differences.md; tidy looks after that.
 //!
 //! `$NS` stands for the namespace of the case. Knows nothing of servers.
 

@@ -1,36 +1,194 @@
-//! What kube-apiserver 1.36.3 is known to do wrong, or to do otherwise by a row of docs/reference/compatibility.md, so that ours is
-//! right to differ.
+//! What kube-apiserver 1.36.3 is known to do wrong, or to do otherwise by a row of docs/reference/differences.md or compatibility.md, so
+//! that ours is right to differ.
+
+use std::net::IpAddr;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::side::{Side, Taken};
-use super::steps::Step;
+use super::pair::Pair;
+use super::ranges::UNUSABLE;
+use super::side::Taken;
+use super::steps::{About, Step};
 use crate::e2e::method::Method;
 
-/// The fault of the real server that explains a difference, if one does.
-pub(super) fn find(step: &Step, ours: &Taken, theirs: &Taken, real: &mut Side) -> Result<Option<&'static str>> {
-    if theirs.code == 0 && ours.code == 422 && step.method != Method::Post {
-        let (there, families) = (real.spec(&step.name)?, real.families()?);
-        return Ok(panics(&step.body["spec"], &there, &families).then_some("K1"));
-    }
-    if shows_no_list(ours, theirs) {
-        return Ok(Some("addresses-of-external-names"));
-    }
-    // A refusal of the second family leaves the address of the first behind, and somebody else asks for that.
-    if let Some(address) = refused(theirs.message())
-        && real.has_leaked(address)?
-    {
-        return Ok(Some("B3"));
-    }
-    // Of two addresses that cannot be had, any is named.
-    let both = step.body["spec"]["clusterIPs"].as_array().is_some_and(|list| list.len() == 2);
-    let same = |taken: &Taken| taken.code == 422 && taken.message().contains("failed to allocate IP");
-    Ok((both && same(ours) && same(theirs)).then_some("choice of the family that it names"))
+/// A known difference. Its name is that of a row of docs/reference/differences.md or compatibility.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excuse {
+    /// The real server hangs up.
+    Panic,
+    /// It shows the address that an `ExternalName` names as a list, too.
+    ExternalNameList,
+    /// A refusal of the second family leaves the address of the first behind.
+    LeftBehind,
+    /// It has forgotten an address that a Service has.
+    Lost,
+    /// Of two addresses that cannot be had, any is named.
+    EitherFamily,
+    /// What Services have cannot be deleted here.
+    Protection,
+    /// What says whose an address is cannot be changed here.
+    Labels,
+    /// Ranges that are deleted together count on each other there.
+    DeletedTogether,
+    /// A range that can never give out an address is not ready here.
+    UnusableRange,
+    /// What the server says of a range is no manager's here.
+    RangeManagers,
+    /// One fault is told once here.
+    DoubleFaults,
 }
 
-/// Whether this is K1: a Service that has an address is to become headless, and of a family that the cluster does not have. The real
-/// server then asks an allocator that is not there, and hangs up.
+impl Excuse {
+    #[cfg(test)]
+    const ALL: [Self; 11] = [
+        Self::Panic,
+        Self::ExternalNameList,
+        Self::LeftBehind,
+        Self::Lost,
+        Self::EitherFamily,
+        Self::Protection,
+        Self::Labels,
+        Self::DeletedTogether,
+        Self::UnusableRange,
+        Self::RangeManagers,
+        Self::DoubleFaults,
+    ];
+
+    /// The name of the row.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Panic => "headless-panic",
+            Self::ExternalNameList => "addresses-of-external-names",
+            Self::LeftBehind => "left-behind",
+            Self::Lost => "lost-addresses",
+            Self::EitherFamily => "either-family",
+            Self::Protection => "address-protection",
+            Self::Labels => "address-labels",
+            Self::DeletedTogether => "deleted-together",
+            Self::UnusableRange => "unusable-ranges",
+            Self::RangeManagers => "range-managers",
+            Self::DoubleFaults => "double-faults",
+        }
+    }
+}
+
+/// The known difference that explains what came of a step, if one does.
+pub(super) fn find(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Result<Option<Excuse>> {
+    if are_told_twice(ours, theirs) {
+        return Ok(Some(Excuse::DoubleFaults));
+    }
+    match step.about {
+        About::Service => of_service(step, ours, theirs, pair),
+        About::Address => of_address(step, ours, theirs, pair),
+        About::Range => {
+            let applies = step.method == Method::Apply && ours.is_done();
+            Ok((applies && conflicts_with_the_controller(theirs)).then_some(Excuse::RangeManagers))
+        }
+    }
+}
+
+/// Whether all that is refused is to change what the controller says.
+fn conflicts_with_the_controller(theirs: &Taken) -> bool {
+    let causes = theirs.body["details"]["causes"].as_array();
+    let is_the_controllers = |cause: &Value| {
+        let message = cause["message"].as_str().unwrap_or_default();
+        message.starts_with("conflict with \"service-cidr-controller\"")
+    };
+    theirs.code == 409 && causes.is_some_and(|causes| causes.iter().all(is_the_controllers))
+}
+
+/// Whether both say the same faults, and the real server some of them more than once.
+fn are_told_twice(ours: &Taken, theirs: &Taken) -> bool {
+    let causes = |taken: &Taken| taken.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+    let (mine, all) = (causes(ours), causes(theirs));
+    let mut once: Vec<Value> = Vec::new();
+    for cause in &all {
+        if !once.contains(cause) {
+            once.push(cause.clone());
+        }
+    }
+    ours.code == 422 && theirs.code == 422 && once.len() < all.len() && mine == once
+}
+
+fn of_service(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Result<Option<Excuse>> {
+    if theirs.code == 0 && ours.code == 422 && step.method != Method::Post {
+        let (there, families) = (pair.theirs.spec(&step.name)?, pair.theirs.families()?);
+        return Ok(panics(&step.body["spec"], &there, &families).then_some(Excuse::Panic));
+    }
+    if shows_no_list(ours, theirs) {
+        return Ok(Some(Excuse::ExternalNameList));
+    }
+    // Somebody asks for what was left behind.
+    if let Some(address) = refused(theirs.message())
+        && pair.theirs.has_leaked(address)?
+    {
+        return Ok(Some(Excuse::LeftBehind));
+    }
+    // Or for what was lost, and gets it, although another Service has it.
+    if let Some(address) = refused(ours.message())
+        && theirs.is_done()
+        && pair.theirs.has_lost(address)?
+    {
+        return Ok(Some(Excuse::Lost));
+    }
+    let both = step.body["spec"]["clusterIPs"].as_array().is_some_and(|list| list.len() == 2);
+    let same = |taken: &Taken| taken.code == 422 && taken.message().contains("failed to allocate IP");
+    Ok((both && same(ours) && same(theirs)).then_some(Excuse::EitherFamily))
+}
+
+fn of_address(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Result<Option<Excuse>> {
+    let protects = ours.message().contains("it is freed when the Service gives it up");
+    if step.method == Method::Delete && ours.code == 403 && protects && theirs.is_done() {
+        return Ok(Some(Excuse::Protection));
+    }
+    let Ok(address) = step.name.parse() else { return Ok(None) };
+    if pair.theirs.has_leaked(address)? && !pair.ours.has_leaked(address)? {
+        return Ok(Some(Excuse::LeftBehind));
+    }
+    if pair.theirs.has_lost(address)? && !pair.ours.has_lost(address)? {
+        return Ok(Some(Excuse::Lost));
+    }
+    let is_in_use = !pair.ours.holders(address)?.is_empty();
+    Ok((is_in_use && differ_in_labels(ours, theirs)).then_some(Excuse::Labels))
+}
+
+/// Whether all that differs is who looks after an address, and of which family it is.
+fn differ_in_labels(ours: &Taken, theirs: &Taken) -> bool {
+    let without = |taken: &Taken| {
+        let mut body = taken.body.clone();
+        if let Some(labels) = body.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+            labels.retain(|name, _| !name.starts_with("ipaddress.kubernetes.io/"));
+        }
+        if body["metadata"]["labels"] == json!({})
+            && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("labels");
+        }
+        body
+    };
+    ours.is_done() && ours.code == theirs.code && without(ours) == without(theirs)
+}
+
+/// Whether all that differs is that ours is not ready because it can never give out an address.
+pub(super) fn is_unusable(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
+    let without = |range: &Value| {
+        let mut range = range.clone();
+        let conditions = range.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        let ready = conditions.and_then(|all| {
+            let at = all.iter().position(|condition| condition["type"] == "Ready")?;
+            Some(all.remove(at))
+        });
+        (ready.unwrap_or_default(), range)
+    };
+    let (Some((ours, mine)), Some((theirs, expected))) = (ours.map(without), theirs.map(without)) else {
+        return false;
+    };
+    ours["status"] == "False" && ours["reason"] == UNUSABLE && theirs["status"] == "True" && mine == expected
+}
+
+/// Whether this is the known panic: a Service that has an address is to become headless, and of a family that the cluster does not
+/// have. The real server then asks an allocator that is not there, and hangs up.
 fn panics(asked: &Value, there: &Value, families: &[&str]) -> bool {
     let none = json!("None");
     let headless = asked["clusterIP"] == none || asked["clusterIPs"].as_array().is_some_and(|all| all.contains(&none));
@@ -54,17 +212,31 @@ fn shows_no_list(ours: &Taken, theirs: &Taken) -> bool {
 }
 
 /// The address that is said to be taken.
-fn refused(message: &str) -> Option<&str> {
+fn refused(message: &str) -> Option<IpAddr> {
     let rest = message.split_once("failed to allocate IP ")?.1;
-    rest.strip_suffix(": provided IP is already allocated")
+    rest.strip_suffix(": provided IP is already allocated")?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use super::super::shown;
     use super::*;
+    use crate::process;
 
     #[test]
-    fn only_what_makes_the_real_server_panic_is_excused_by_k1() {
+    fn every_difference_that_is_excused_or_left_out_is_a_row_of_the_page() {
+        let read = |page: &str| fs::read_to_string(process::repo_root().join("docs/reference").join(page)).unwrap();
+        let page = read("differences.md") + &read("compatibility.md");
+        for name in Excuse::ALL.map(Excuse::name).into_iter().chain(shown::LEFT_OUT) {
+            let rows = page.lines().filter(|line| line.starts_with(&format!("| `{name}` |"))).count();
+            assert_eq!(rows, 1, "rows of {name}");
+        }
+    }
+
+    #[test]
+    fn only_what_makes_the_real_server_panic_is_excused_by_it() {
         let there = json!({"clusterIP": "10.96.0.2", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"});
         let known = json!({"clusterIP": "None", "clusterIPs": ["None"], "ipFamilyPolicy": "PreferDualStack"});
         assert!(panics(&known, &there, &["IPv4"]));
@@ -76,9 +248,13 @@ mod tests {
         assert!(!panics(&json!({"ipFamilyPolicy": "PreferDualStack"}), &there, &["IPv4"]), "it stays with an address");
     }
 
+    fn taken(code: u16, body: Value) -> Taken {
+        Taken { code, body }
+    }
+
     #[test]
     fn only_the_list_of_an_external_name_is_excused() {
-        let taken = |code, spec: Value| Taken { code, body: json!({"spec": spec}) };
+        let taken = |code, spec: Value| taken(code, json!({"spec": spec}));
         let ours = taken(200, json!({"type": "ExternalName", "clusterIP": "fd00:96::2"}));
         let listed = |kind: &str| json!({"type": kind, "clusterIP": "fd00:96::2", "clusterIPs": ["fd00:96::2"]});
         assert!(shows_no_list(&ours, &taken(200, listed("ExternalName"))));
@@ -90,9 +266,54 @@ mod tests {
     }
 
     #[test]
+    fn only_what_says_whose_an_address_is_may_differ() {
+        let labels = |labels: Value| taken(200, json!({"metadata": {"labels": labels}, "spec": {}}));
+        let marked = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+        assert!(differ_in_labels(&labels(marked.clone()), &labels(json!({}))));
+        assert!(!differ_in_labels(&labels(marked.clone()), &labels(json!({"a": "b"}))));
+        assert!(!differ_in_labels(&labels(marked), &taken(409, json!({}))));
+    }
+
+    #[test]
+    fn only_a_range_that_cannot_give_anything_may_be_not_ready() {
+        let range = |status: &str, reason: &str, name: &str| {
+            let ready = json!({"type": "Ready", "status": status, "reason": reason});
+            json!({"metadata": {"name": name}, "status": {"conditions": [ready]}})
+        };
+        let theirs = range("True", "", "r");
+        assert!(is_unusable(Some(&range("False", UNUSABLE, "r")), Some(&theirs)));
+        assert!(!is_unusable(Some(&range("False", "Terminating", "r")), Some(&theirs)));
+        assert!(!is_unusable(Some(&range("False", UNUSABLE, "other")), Some(&theirs)));
+        assert!(!is_unusable(Some(&range("False", UNUSABLE, "r")), None));
+    }
+
+    #[test]
+    fn only_conflicts_with_the_controller_are_excused() {
+        let conflict = |managers: &[&str]| {
+            let cause = |manager: &&str| json!({"message": format!("conflict with \"{manager}\" with subresource")});
+            taken(409, json!({"details": {"causes": managers.iter().map(cause).collect::<Vec<_>>()}}))
+        };
+        assert!(conflicts_with_the_controller(&conflict(&["service-cidr-controller"])));
+        assert!(!conflicts_with_the_controller(&conflict(&["service-cidr-controller", "other"])));
+        assert!(!conflicts_with_the_controller(&taken(409, json!({}))));
+    }
+
+    #[test]
+    fn a_fault_that_is_told_twice_is_excused_and_another_is_not() {
+        let faults = |fields: &[&str]| {
+            let cause = |field: &&str| json!({"field": field});
+            taken(422, json!({"details": {"causes": fields.iter().map(cause).collect::<Vec<_>>()}}))
+        };
+        assert!(are_told_twice(&faults(&["a", "b"]), &faults(&["a", "a", "b"])));
+        assert!(!are_told_twice(&faults(&["a"]), &faults(&["a", "a", "b"])));
+        assert!(!are_told_twice(&faults(&["a"]), &faults(&["b"])));
+        assert!(!are_told_twice(&faults(&["a"]), &faults(&["a"])));
+    }
+
+    #[test]
     fn the_address_is_read_from_the_refusal() {
         let message = "Service \"a\" is invalid: spec.clusterIPs: Invalid value: [\"10.96.0.2\"]: failed to allocate IP 10.96.0.2: provided IP is already allocated";
-        assert_eq!(refused(message), Some("10.96.0.2"));
+        assert_eq!(refused(message), Some(IpAddr::from([10, 96, 0, 2])));
         assert_eq!(refused("range is full"), None);
     }
 }

@@ -1,28 +1,33 @@
 //! One of the two servers: takes a step, and says what came of it in a form that can be compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use regex::{Captures, Regex};
+use regex::Regex;
 use serde_json::{Value, json};
 
-use super::steps::{PORTS, Step, V4, V6};
+use super::holdings::{self, Faults, addresses, is_services};
+use super::ranges::{Heirs, Ranges};
+use super::shown::{self, Depth};
+use super::steps::{About, Step};
 use crate::e2e::client::{Client, Reply, Target};
 use crate::e2e::method::Method;
 
 pub(super) const SERVICES: &str = "/api/v1/namespaces/default/services";
-const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
-/// The code of an answer to a write that made a Service.
+/// The code of an answer to a write that made something.
 const CREATED: u16 = 201;
-const NODE_PORTS: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeports";
+/// How long what controllers do may take; the real one waits for ten seconds before it lets a range go.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server.
 pub(super) struct Side {
     client: Client,
-    /// An address or a port that may have been picked.
+    /// Which ranges a deleted one may leave its addresses to.
+    pub(super) heirs: Heirs,
     picked: Regex,
     /// The Services that are or were of the type `ExternalName`, by name.
     elsewhere: BTreeSet<String>,
@@ -33,7 +38,7 @@ pub(super) struct Side {
 pub(super) struct Taken {
     /// Zero if the server hung up.
     pub(super) code: u16,
-    /// The Service or the refusal, without what is each server's own.
+    /// The object or the refusal, without what is each server's own.
     pub(super) body: Value,
 }
 
@@ -54,46 +59,40 @@ impl fmt::Display for Taken {
 }
 
 impl Side {
-    pub(super) fn new(target: &Arc<Target>) -> Result<Self> {
-        let picked = Regex::new(r"10\.96\.\d+\.\d+|fd00:96::[0-9a-f]+|\b3[0-2]\d\d\d\b")?;
-        Ok(Self { client: Client::new(target), picked, elsewhere: BTreeSet::new() })
+    pub(super) fn new(target: &Arc<Target>, heirs: Heirs) -> Result<Self> {
+        Ok(Self { client: Client::new(target), heirs, picked: shown::picked()?, elsewhere: BTreeSet::new() })
     }
 
     /// Takes a step.
     pub(super) fn take(&mut self, step: &Step) -> Result<Taken> {
-        let object = format!("{SERVICES}/{}", step.name);
-        let path = match step.method {
-            Method::Post => SERVICES.to_owned(),
-            Method::Apply => format!("{object}?fieldManager=e2e&force=true"),
-            _ if step.part.is_empty() => object.clone(),
-            _ => format!("{object}/{}", step.part),
-        };
         let body = match step.method {
             Method::Delete => None,
             Method::Edit => {
-                let (code, mut there) = self.ask("GET", &object)?;
+                let (code, mut there) = self.ask("GET", &step.object())?;
                 if code != 200 {
-                    return Ok(self.taken(&step.name, code, there));
+                    return Ok(self.taken(step, code, there));
                 }
                 // What is null goes.
-                for (name, value) in step.body.as_object().into_iter().flatten() {
-                    there["spec"][name] = value.clone();
+                for (part, fields) in step.body.as_object().into_iter().flatten() {
+                    for (name, value) in fields.as_object().into_iter().flatten() {
+                        there[part][name] = value.clone();
+                    }
                 }
                 Some(there)
             }
             _ => Some(step.body.clone()),
         };
-        match self.client.send_as(step.method.media(), step.method.verb(), &path, body.as_ref()) {
-            Reply::Answer(code, body) => Ok(self.taken(&step.name, code, body)),
+        match self.client.send_as(step.method.media(), step.method.verb(), &step.path(), body.as_ref()) {
+            Reply::Answer(code, body) => Ok(self.taken(step, code, body)),
             // The real server ends a request that it stumbles over by hanging up.
-            Reply::Lost => Ok(self.taken(&step.name, 0, Value::Null)),
+            Reply::Lost => Ok(self.taken(step, 0, Value::Null)),
             Reply::Unsent => bail!("nobody is there"),
         }
     }
 
-    /// Removes the Service of a step, so that both sides have the same again.
-    pub(super) fn forget(&mut self, step: &Step) -> Result<()> {
-        let path = format!("{SERVICES}/{}", step.name);
+    /// Removes an object, so that both sides have the same again.
+    pub(super) fn remove(&mut self, about: About, name: &str) -> Result<()> {
+        let path = format!("{}/{name}", about.collection("v1"));
         self.ask("DELETE", &path)?;
         let free = json!({"metadata": {"finalizers": null}});
         self.client.send_as(Method::Merge.media(), "PATCH", &path, Some(&free));
@@ -108,52 +107,99 @@ impl Side {
 
     /// The families of the cluster, the preferred one first.
     pub(super) fn families(&mut self) -> Result<Vec<&'static str>> {
-        let (_, range) = self.ask("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes")?;
+        let (_, range) = self.ask("GET", &format!("{}/kubernetes", About::Range.collection("v1")))?;
         let ranges = range["spec"]["cidrs"].as_array().context("the cluster has no range")?;
-        Ok(ranges.iter().map(|range| if text(range).contains(':') { "IPv6" } else { "IPv4" }).collect())
+        let family = |range: &Value| if range.to_string().contains(':') { "IPv6" } else { "IPv4" };
+        Ok(ranges.iter().map(family).collect())
+    }
+
+    /// All objects of a sort.
+    pub(super) fn all(&mut self, about: About) -> Result<Vec<Value>> {
+        holdings::items(&mut self.client, &about.collection("v1"))
+    }
+
+    /// All ranges, and all addresses.
+    pub(super) fn ranges(&mut self) -> Result<Ranges> {
+        Ok(Ranges { all: self.all(About::Range)?, addresses: self.all(About::Address)? })
+    }
+
+    /// The names of the Services that have that address, by what they say.
+    pub(super) fn holders(&mut self, address: IpAddr) -> Result<Vec<String>> {
+        let services = self.all(About::Service)?.into_iter();
+        let has = |service: &Value| addresses(&service["spec"]).any(|own| own == address);
+        Ok(services.filter(has).filter_map(|service| Some(service["metadata"]["name"].as_str()?.to_owned())).collect())
+    }
+
+    /// What is written of an address, if there is something.
+    pub(super) fn written(&mut self, address: IpAddr) -> Result<Option<Value>> {
+        let (code, object) = self.ask("GET", &format!("{}/{address}", About::Address.collection("v1")))?;
+        Ok((code == 200).then_some(object))
     }
 
     /// Whether an address is written down as that of a Service that does not have it.
-    pub(super) fn has_leaked(&mut self, address: &str) -> Result<bool> {
-        let name = address.parse::<IpAddr>().map(|address| address.to_string()).unwrap_or_default();
-        let (code, object) = self.ask("GET", &format!("{ADDRESSES}/{name}"))?;
+    pub(super) fn has_leaked(&mut self, address: IpAddr) -> Result<bool> {
+        let Some(object) = self.written(address)?.filter(is_services) else { return Ok(false) };
         let parent = object["spec"]["parentRef"]["name"].as_str().unwrap_or_default().to_owned();
-        let (_, service) = self.ask("GET", &format!("{SERVICES}/{parent}"))?;
-        let mut has = service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let same = |text: &str| text.parse::<IpAddr>().is_ok_and(|own| own.to_string() == name);
-        Ok(code == 200 && !has.any(same))
+        Ok(!self.holders(address)?.contains(&parent))
+    }
+
+    /// Whether a Service has an address of which nothing is written.
+    pub(super) fn has_lost(&mut self, address: IpAddr) -> Result<bool> {
+        let holders = self.holders(address)?;
+        let written = self.written(address)?.filter(is_services);
+        let parent = written.map(|object| object["spec"]["parentRef"]["name"].clone()).unwrap_or_default();
+        Ok(holders.iter().any(|holder| parent != **holder))
     }
 
     /// Holds what is written of who has what against what Services say.
     pub(super) fn agrees(&mut self) -> Result<()> {
-        let (written, mut said) = (self.written()?, BTreeMap::new());
-        for service in self.items("/api/v1/services")? {
-            let (spec, uid) = (&service["spec"], text(&service["metadata"]["uid"]));
-            for what in held(spec) {
-                let other = said.insert(what.clone(), uid.clone());
-                ensure!(other.is_none_or(|other| other == uid), "{what} is given twice");
+        Faults::of(&mut self.client)?.none()
+    }
+
+    /// Waits until the ranges are as is asked for, which watches of them tell.
+    pub(super) fn until(&mut self, what: &str, holds: impl Fn(&Ranges) -> bool) -> Result<Ranges> {
+        let (path, began) = (About::Range.collection("v1"), Instant::now());
+        loop {
+            let (_, list) = self.ask("GET", &path)?;
+            let ranges = self.ranges()?;
+            if holds(&ranges) {
+                return Ok(ranges);
+            }
+            ensure!(began.elapsed() < PATIENCE, "{what} not after {PATIENCE:?}: {ranges:?}");
+            let from = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            let watch = self.client.watch(&format!("{path}?watch=true&resourceVersion={from}"))?;
+            // One that is silent for long says nothing more than that it is to be looked at again.
+            if let Ok(mut events) = watch {
+                let _ = events.next();
             }
         }
-        ensure!(written == said, "what is written of who has what:\n{written:?}\nwhat Services say:\n{said:?}");
+    }
+
+    /// Whether a Service can be had that names this address; it does not stay.
+    pub(super) fn gives(&mut self, address: IpAddr) -> Result<bool> {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "probe"},
+            "spec": {"clusterIP": address.to_string(), "ports": [{"port": 80}]},
+        });
+        match self.client.send("POST", SERVICES, Some(&body)) {
+            Reply::Answer(201, _) => {
+                self.ask("DELETE", &format!("{SERVICES}/probe"))?;
+                Ok(true)
+            }
+            Reply::Answer(422, refusal) if refusal.to_string().contains("does not match the current range") => {
+                Ok(false)
+            }
+            other => bail!("a Service that names {address}: {other:?}"),
+        }
+    }
+
+    /// Waits until it gives an address, or does not.
+    pub(super) fn until_gives(&mut self, address: IpAddr, whether: bool) -> Result<()> {
+        let began = Instant::now();
+        while self.gives(address)? != whether {
+            ensure!(began.elapsed() < PATIENCE, "whether {address} is given is still not {whether}");
+        }
         Ok(())
-    }
-
-    /// What is written of who has what: addresses and ports, and the uid of the Service that has each.
-    pub(super) fn written(&mut self) -> Result<BTreeMap<String, String>> {
-        let mut written = BTreeMap::new();
-        for object in self.items(ADDRESSES)? {
-            let uid = object["metadata"]["annotations"]["ipam.cadastre.dev/parent-uid"].clone();
-            written.insert(text(&object["metadata"]["name"]), text(&uid));
-        }
-        for object in self.items(NODE_PORTS)? {
-            written.insert(text(&object["metadata"]["name"]), text(&object["spec"]["parentRef"]["uid"]));
-        }
-        Ok(written)
-    }
-
-    fn items(&mut self, path: &str) -> Result<Vec<Value>> {
-        let (_, list) = self.ask("GET", path)?;
-        list["items"].as_array().cloned().with_context(|| format!("{path} is no list"))
     }
 
     fn ask(&mut self, method: &str, path: &str) -> Result<(u16, Value)> {
@@ -163,60 +209,30 @@ impl Side {
         }
     }
 
-    fn taken(&mut self, name: &str, code: u16, mut body: Value) -> Taken {
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            for name in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields"] {
-                metadata.remove(name);
-            }
+    fn taken(&mut self, step: &Step, code: u16, mut body: Value) -> Taken {
+        if code == CREATED && step.about == About::Service {
+            self.elsewhere.remove(&step.name);
         }
-        if code == CREATED {
-            self.elsewhere.remove(name);
-        }
-        if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
-            if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
-                self.elsewhere.insert(name.to_owned());
-            }
-            // The real server keeps what an ExternalName has no use for, and does not show it until the type changes again.
-            if self.elsewhere.contains(name) {
-                spec.remove("internalTrafficPolicy");
-            }
-        }
-        let body = body.to_string();
-        let shown = self.picked.replace_all(&body, |found: &Captures<'_>| {
-            let found = &found[0];
-            let named =
-                V4.contains(&found) || V6.contains(&found) || PORTS.iter().any(|port| port.to_string() == found);
-            // A number must stay one.
-            if named {
-                found.to_owned()
-            } else if found.starts_with('3') {
-                "1".to_owned()
-            } else {
-                "<picked>".to_owned()
-            }
-        });
-        let body = serde_json::from_str(&shown).unwrap_or_else(|_| json!(shown));
-        Taken { code, body }
+        self.plain(&mut body, Depth::Asked);
+        Taken { code, body: shown::without_picks(&self.picked, &body) }
     }
-}
 
-/// What a Service has, by what it says.
-pub(super) fn held(spec: &Value) -> Vec<String> {
-    let kind = text(&spec["type"]);
-    let mut held = Vec::new();
-    if kind != "ExternalName" {
-        let addresses = spec["clusterIPs"].as_array().into_iter().flatten();
-        let addresses = addresses.filter_map(|address| text(address).parse::<IpAddr>().ok());
-        held.extend(addresses.map(|address| address.to_string()));
+    /// An object as it can be compared.
+    pub(super) fn shown(&mut self, mut object: Value) -> Value {
+        self.plain(&mut object, Depth::Settled);
+        shown::without_picks(&self.picked, &object)
     }
-    if kind == "NodePort" || kind == "LoadBalancer" {
-        let ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
-        let ports = ports.chain([&spec["healthCheckNodePort"]]).filter_map(Value::as_u64);
-        held.extend(ports.map(|port| port.to_string()));
-    }
-    held
-}
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+    fn plain(&mut self, body: &mut Value, depth: Depth) {
+        shown::plain(body, depth);
+        let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
+            self.elsewhere.insert(name.clone());
+        }
+        // The real server keeps what an ExternalName has no use for, and does not show it until the type changes again.
+        if self.elsewhere.contains(&name) {
+            spec.remove("internalTrafficPolicy");
+        }
+    }
 }

@@ -1,19 +1,18 @@
-//! What is done next: one write of one Service, chosen at random.
+//! Writes of Services.
 //!
 //! Addresses and ports that are named come from the low end of their ranges, from where nothing is picked at random.
-
-use std::fmt;
 
 use serde_json::{Map, Value, json};
 use testkit::choices::{Choices, Seeded};
 
+use super::{About, FINALIZER, Step, some};
 use crate::e2e::method::Method;
 
 /// Few enough that most writes find something there.
 const NAMES: u64 = 12;
 
-/// The addresses that Services name; the last ones cannot be had.
-pub(super) const V4: [&str; 10] = [
+/// The addresses that are named; some are had only while there are ranges that have them, and the last ones never.
+pub(in super::super) const V4: [&str; 13] = [
     "10.96.0.2",
     "10.96.0.3",
     "10.96.0.4",
@@ -21,76 +20,61 @@ pub(super) const V4: [&str; 10] = [
     "10.96.0.6",
     "10.96.0.7",
     "10.96.0.8",
+    "10.98.0.2",
+    "10.98.0.3",
+    "10.99.0.2",
     "10.96.0.0",
     "10.96.255.255",
     "192.0.2.1",
 ];
-pub(super) const V6: [&str; 9] = [
+pub(in super::super) const V6: [&str; 12] = [
     "fd00:96::2",
     "fd00:96::3",
     "fd00:96::4",
     "fd00:96::5",
     "fd00:96::6",
     "fd00:96::7",
+    "fd00:98::2",
+    "fd00:98::3",
+    "fd00:99::2",
     "FD00:96::0A",
     "fd00:96::",
     "fd00:97::1",
 ];
 /// The ports that Services name; the last ones cannot be had.
-pub(super) const PORTS: [i64; 10] = [30_000, 30_001, 30_002, 30_003, 30_004, 30_005, 30_006, 99, 70_000, -1];
+pub(in super::super) const PORTS: [i64; 10] = [30_000, 30_001, 30_002, 30_003, 30_004, 30_005, 30_006, 99, 70_000, -1];
 
-/// One write.
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) method: Method,
-    pub(super) name: String,
-    /// The part of the Service that is written; empty for the whole.
-    pub(super) part: &'static str,
-    pub(super) body: Value,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}/{} {}", self.method, self.name, self.part, self.body)
-    }
-}
-
-impl Step {
-    /// Any write.
-    pub(super) fn choose(random: &mut Seeded) -> Self {
-        use Method::{Apply, Delete, Edit, Json, Merge, Post, Put, Strategic};
-        let method = random.one_of(&[
-            Post, Post, Post, Post, Put, Put, Edit, Edit, Edit, Merge, Merge, Merge, Strategic, Strategic, Json, Apply,
-            Delete,
-        ]);
-        let name = format!("s{}", random.below(NAMES));
-        let mut part = "";
-        let body = match method {
-            Delete => Value::Null,
-            Post | Put | Apply => {
-                let mut body =
-                    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec(random)});
-                if random.below(16) == 0 {
-                    body["metadata"]["finalizers"] = json!(["example.com/e2e"]);
-                }
-                body
+/// Any write.
+pub(super) fn choose(random: &mut Seeded) -> Step {
+    use Method::{Apply, Delete, Edit, Json, Merge, Post, Put, Strategic};
+    let method = random.one_of(&[
+        Post, Post, Post, Post, Put, Put, Edit, Edit, Edit, Merge, Merge, Merge, Strategic, Strategic, Json, Apply,
+        Delete,
+    ]);
+    let name = format!("s{}", random.below(NAMES));
+    let mut part = "";
+    let body = match method {
+        Delete => Value::Null,
+        Post | Put | Apply => {
+            let mut body =
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec(random)});
+            if random.below(16) == 0 {
+                body["metadata"]["finalizers"] = json!([FINALIZER]);
             }
-            Edit => edit(random),
-            Json => {
-                json!([{"op": "replace", "path": "/spec/type", "value": random.one_of(&["ClusterIP", "NodePort"])}])
-            }
-            Merge | Strategic if random.below(8) == 0 => {
-                part = random.one_of(&["", "status"]);
-                json!({"metadata": {"finalizers": null}})
-            }
-            _ => patch(random),
-        };
-        Self { method, name, part, body }
-    }
-}
-
-fn some<T: Copy>(random: &mut Seeded, chance: u64, of: &[T]) -> Option<T> {
-    (random.below(chance) == 0).then(|| random.one_of(of))
+            body
+        }
+        Edit => json!({"spec": edit(random)}),
+        Json => {
+            json!([{"op": "replace", "path": "/spec/type", "value": random.one_of(&["ClusterIP", "NodePort"])}])
+        }
+        Merge | Strategic if random.below(8) == 0 => {
+            part = random.one_of(&["", "status"]);
+            json!({"metadata": {"finalizers": null}})
+        }
+        _ => patch(random),
+    };
+    let query = if method == Apply { "force=true" } else { "" };
+    Step { about: About::Service, method, version: "v1", name, part, query, body }
 }
 
 fn address(random: &mut Seeded) -> &'static str {

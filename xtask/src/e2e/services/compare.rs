@@ -1,0 +1,95 @@
+//! The same random writes on ours and on the real server, in one shape of a cluster.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use testkit::choices::Seeded;
+use testkit::real::KubeControllerManager;
+
+use super::pair::{Came, Pair};
+use super::ranges::Heirs;
+use super::side::Side;
+use super::steps::Step;
+use crate::e2e::Place;
+use crate::e2e::servers::{Flags, Servers};
+use crate::parts::Part;
+
+/// How many writes there are between two looks at everything.
+const BATCH: u32 = 250;
+
+/// After so many differences there is enough to look at.
+const MOST: usize = 10;
+
+/// The ranges of a cluster, the preferred family first, and what the real server has to be told besides.
+pub(super) struct Shape {
+    pub(super) name: &'static str,
+    ranges: &'static str,
+    advertised: &'static str,
+}
+
+pub(super) const SHAPES: [Shape; 4] = [
+    Shape { name: "IPv4", ranges: "10.96.0.0/16", advertised: "127.0.0.1" },
+    Shape { name: "IPv6", ranges: "fd00:96::/112", advertised: "::1" },
+    Shape { name: "IPv4 and IPv6", ranges: "10.96.0.0/16,fd00:96::/112", advertised: "127.0.0.1" },
+    Shape { name: "IPv6 and IPv4", ranges: "fd00:96::/112,10.96.0.0/16", advertised: "::1" },
+];
+
+/// Writes on both sides; what was done, or the first difference that nothing excuses.
+pub(super) fn run(
+    servers: &Servers,
+    place: Place,
+    shape: &Shape,
+    folder: &Path,
+    seed: u64,
+    steps: u32,
+) -> Result<String> {
+    let ranges = format!("--service-cluster-ip-range={}", shape.ranges);
+    let advertised = format!("--advertise-address={}", shape.advertised);
+    let control = folder.join("control");
+    let flags = Flags { ours: &[&ranges], replica: &[], control: &[&ranges, &advertised] };
+    let ours = servers.start_with(place, folder, flags)?;
+    let theirs = servers.start_with(Place::Control, &control, flags)?;
+    // Ours looks after its ranges itself.
+    let _controller = KubeControllerManager::start(
+        &servers.part(Part::KubeControllerManager)?,
+        &theirs.kubeconfig(),
+        &theirs.ca(),
+        &["service-cidr-controller"],
+        &control.join("controllers"),
+    )?;
+    let mut pair = Pair::new(
+        Side::new(&Arc::new(Servers::target(&ours, folder)?), Heirs::Open)?,
+        Side::new(&Arc::new(Servers::target(&theirs, &control)?), Heirs::Any)?,
+    )?;
+    let mut random = Seeded::new(seed);
+    let (mut number, mut done, mut refused) = (0, 0, 0);
+    let (mut differences, mut told) = (Vec::new(), 0);
+    while number < steps && differences.len() < MOST {
+        let step = Step::choose(&mut random);
+        let came = pair.take(&step).with_context(|| format!("step {}", number + 1));
+        match came {
+            // It does not count.
+            Ok(Came::Nothing) => continue,
+            Ok(Came::Done) => done += 1,
+            Ok(Came::Refused) => refused += 1,
+            Ok(Came::Excused) => {}
+            Err(difference) => differences.push(difference),
+        }
+        number += 1;
+        if number % BATCH == 0 || number == steps {
+            let same = pair.compare().with_context(|| format!("after step {number}"));
+            differences.extend(same.err());
+        }
+        // What follows from one difference is none of its own.
+        if differences.len() > told {
+            told = differences.len();
+            pair.start_over().with_context(|| format!("{:#}", differences[told - 1]))?;
+        }
+    }
+    let told: Vec<_> = differences.iter().map(|difference| format!("{difference:#}")).collect();
+    ensure!(told.is_empty(), "{} differences in {number} steps\n{}", told.len(), told.join("\n"));
+    let named: Vec<String> = pair.excused.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let excused = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
+    Ok(format!("{done} writes done and {refused} refused, all alike; excused: {excused}"))
+}

@@ -1,0 +1,173 @@
+//! Who has what: what is written of it, held against what Services say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::e2e::client::{Client, Reply};
+
+const SERVICES: &str = "/api/v1/services";
+const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+const NODE_PORTS: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeports";
+const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
+/// Who looks after the addresses of Services; the others were made by hand.
+const OWN: &str = "ipallocator.k8s.io";
+
+/// What is wrong, each thing in words.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// What two Services have.
+    duplicates: Vec<String>,
+    /// What is written of a Service that is not there.
+    orphans: Vec<String>,
+    /// What is written of a Service that does not have it.
+    leaks: Vec<String>,
+    /// What a Service has and is not written to be its own.
+    unwritten: Vec<String>,
+}
+
+impl Faults {
+    /// Compares what is written, by the uid of the Service that has it, with what Services have, by their uids.
+    pub(super) fn between(written: &BTreeMap<String, String>, services: &BTreeMap<String, Vec<String>>) -> Self {
+        let (mut faults, mut holders) = (Self::default(), BTreeMap::new());
+        for (uid, what) in services.iter().flat_map(|(uid, all)| all.iter().map(move |what| (uid, what))) {
+            match holders.insert(what, uid) {
+                Some(other) if other != uid => faults.duplicates.push(format!("{what} of {uid} and {other}")),
+                _ => {}
+            }
+            match written.get(what) {
+                Some(own) if own == uid => {}
+                other => faults.unwritten.push(format!("{what} of {uid}, which is written to be of {other:?}")),
+            }
+        }
+        for (what, uid) in written {
+            match services.get(uid) {
+                None => faults.orphans.push(format!("{what} of {uid}")),
+                Some(all) if !all.contains(what) => faults.leaks.push(format!("{what} of {uid}")),
+                Some(_) => {}
+            }
+        }
+        faults
+    }
+
+    /// The faults that one server has.
+    pub(super) fn of(client: &mut Client) -> Result<Self> {
+        let mut services = BTreeMap::new();
+        for service in items(client, SERVICES)? {
+            services.insert(text(&service["metadata"]["uid"]), held(&service["spec"]));
+        }
+        Ok(Self::between(&written(client)?, &services))
+    }
+
+    /// Takes in those that were found at another time.
+    pub(super) fn add(&mut self, other: Self) {
+        self.duplicates.extend(other.duplicates);
+        self.orphans.extend(other.orphans);
+        self.leaks.extend(other.leaks);
+        self.unwritten.extend(other.unwritten);
+    }
+
+    /// An error if there are any.
+    pub(super) fn none(&self) -> Result<()> {
+        let all = [&self.duplicates, &self.orphans, &self.leaks, &self.unwritten];
+        ensure!(all.iter().all(|faults| faults.is_empty()), "{self}: {self:?}");
+        Ok(())
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { duplicates, orphans, leaks, unwritten } = self;
+        let [duplicates, orphans, leaks, unwritten] = [duplicates, orphans, leaks, unwritten].map(Vec::len);
+        write!(f, "{duplicates} duplicates, {orphans} orphans, {leaks} leaks, {unwritten} not written")
+    }
+}
+
+/// What is written of who has what: addresses and ports, and the uid of the Service that has each. What is marked waits for somebody,
+/// and nobody has it.
+pub(super) fn written(client: &mut Client) -> Result<BTreeMap<String, String>> {
+    let mut written = BTreeMap::new();
+    let counts = |object: &Value| object["metadata"]["deletionTimestamp"].is_null();
+    for object in items(client, ADDRESSES)?.iter().filter(|object| counts(object) && is_services(object)) {
+        let uid = object["metadata"]["annotations"]["ipam.cadastre.dev/parent-uid"].clone();
+        written.insert(text(&object["metadata"]["name"]), text(&uid));
+    }
+    for object in items(client, NODE_PORTS)?.iter().filter(|object| counts(object)) {
+        written.insert(text(&object["metadata"]["name"]), text(&object["spec"]["parentRef"]["uid"]));
+    }
+    Ok(written)
+}
+
+/// Whether an `IPAddress` is one of those that Services are given.
+pub(super) fn is_services(address: &Value) -> bool {
+    address["metadata"]["labels"][MANAGER] == OWN
+}
+
+/// What a Service has, by what it says.
+pub(super) fn held(spec: &Value) -> Vec<String> {
+    let kind = text(&spec["type"]);
+    let mut held = Vec::new();
+    if kind != "ExternalName" {
+        held.extend(addresses(spec).map(|address| address.to_string()));
+    }
+    if kind == "NodePort" || kind == "LoadBalancer" {
+        let ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
+        let ports = ports.chain([&spec["healthCheckNodePort"]]).filter_map(Value::as_u64);
+        held.extend(ports.map(|port| port.to_string()));
+    }
+    held.sort_unstable();
+    held.dedup();
+    held
+}
+
+/// The addresses that a Service names.
+pub(super) fn addresses(spec: &Value) -> impl Iterator<Item = IpAddr> {
+    let all = spec["clusterIPs"].as_array().into_iter().flatten();
+    all.filter_map(|address| address.as_str()?.parse::<IpAddr>().ok())
+}
+
+/// The objects at a path.
+pub(super) fn items(client: &mut Client, path: &str) -> Result<Vec<Value>> {
+    match client.send("GET", path, None) {
+        Reply::Answer(200, mut list) => match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            other => bail!("{path} has the items {other}"),
+        },
+        other => Err(anyhow::anyhow!("{other:?}")).with_context(|| format!("{path} is no list")),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(written: &[(&str, &str)], services: &[(&str, &[&str])]) -> String {
+        let written = written.iter().map(|(what, uid)| ((*what).to_owned(), (*uid).to_owned())).collect();
+        let services =
+            services.iter().map(|(uid, all)| ((*uid).to_owned(), all.iter().map(|what| (*what).to_owned()).collect()));
+        Faults::between(&written, &services.collect()).to_string()
+    }
+
+    #[test]
+    fn what_is_written_and_had_once_is_no_fault() {
+        let none = "0 duplicates, 0 orphans, 0 leaks, 0 not written";
+        assert_eq!(counted(&[], &[("a", &[])]), none);
+        assert_eq!(counted(&[("10.0.0.1", "a"), ("30000", "b")], &[("a", &["10.0.0.1"]), ("b", &["30000"])]), none);
+    }
+
+    #[test]
+    fn each_sort_of_fault_is_counted() {
+        let one = counted(&[("1", "a")], &[("a", &["1"]), ("b", &["1"])]);
+        assert_eq!(one, "1 duplicates, 0 orphans, 0 leaks, 1 not written");
+        assert_eq!(counted(&[("1", "gone")], &[("a", &[])]), "0 duplicates, 1 orphans, 0 leaks, 0 not written");
+        assert_eq!(counted(&[("1", "a")], &[("a", &[])]), "0 duplicates, 0 orphans, 1 leaks, 0 not written");
+        assert_eq!(counted(&[], &[("a", &["1"])]), "0 duplicates, 0 orphans, 0 leaks, 1 not written");
+    }
+}

@@ -1,0 +1,318 @@
+//! Ours and the real server side by side: the same step on both, and then the same state.
+//!
+//! What controllers do takes its time, and each server has its own. So a step is only taken where both have come to rest, and what
+//! ranges become is compared when it has become that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::excuse::{self, Excuse};
+use super::holdings::{addresses, is_services};
+use super::ranges::{self, Ranges};
+use super::shown;
+use super::side::{Side, Taken};
+use super::steps::{About, Step};
+use crate::e2e::method::Method;
+
+/// The range that the cluster was started with.
+const FIRST: &str = "kubernetes";
+
+pub(super) struct Pair {
+    pub(super) ours: Side,
+    pub(super) theirs: Side,
+    families: Vec<&'static str>,
+    /// The addresses that were in use before anything was written.
+    first: Vec<String>,
+    /// How often each difference was excused.
+    pub(super) excused: BTreeMap<&'static str, u32>,
+}
+
+/// What came of a step on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    Done,
+    Refused,
+    Excused,
+    /// It was not taken, because what it is about is in motion.
+    Nothing,
+}
+
+impl Pair {
+    /// Waits until the controllers beside the real server have begun.
+    pub(super) fn new(mut ours: Side, theirs: Side) -> Result<Self> {
+        let families = ours.families()?;
+        let first = ours.all(About::Address)?.iter().filter_map(name).map(str::to_owned).collect();
+        let mut pair = Self { ours, theirs, families, first, excused: BTreeMap::new() };
+        pair.come_to_rest()?;
+        Ok(pair)
+    }
+
+    /// Takes a step on both sides; an error if they differ and nothing excuses it.
+    pub(super) fn take(&mut self, step: &Step) -> Result<Came> {
+        if step.about == About::Range && !self.is_at_rest(step)? {
+            return Ok(Came::Nothing);
+        }
+        if step.about == About::Range && step.method == Method::Delete && !step.is_dry() {
+            self.evict(step)?;
+        }
+        let (mine, expected) = (self.ours.take(step)?, self.theirs.take(step)?);
+        if mine != expected {
+            let Some(excuse) = excuse::find(step, &mine, &expected, self)? else {
+                bail!("{step}\nours:   {mine}\ntheirs: {expected}");
+            };
+            self.excuse(excuse);
+            self.forget(step, &mine, &expected)?;
+            return Ok(Came::Excused);
+        }
+        if step.about == About::Range && expected.is_done() && !step.is_dry() {
+            self.compare_ranges().with_context(|| format!("after {step}"))?;
+            self.probe(step).with_context(|| format!("after {step}"))?;
+        }
+        Ok(if expected.is_done() { Came::Done } else { Came::Refused })
+    }
+
+    /// Waits until nothing is in motion, and compares all that there is.
+    pub(super) fn compare(&mut self) -> Result<()> {
+        self.come_to_rest()?;
+        self.compare_ranges()?;
+        self.compare_services()?;
+        self.compare_addresses()?;
+        self.ours.agrees()
+    }
+
+    /// Removes everything, so that both sides have the same again.
+    pub(super) fn start_over(&mut self) -> Result<()> {
+        for about in [About::Service, About::Address, About::Range] {
+            let all = self.ours.all(about)?.into_iter().chain(self.theirs.all(about)?);
+            let mut names: BTreeSet<_> = all.filter_map(|object| name(&object).map(str::to_owned)).collect();
+            names.retain(|name| name != FIRST && !self.first.contains(name));
+            self.remove(about, &names)?;
+        }
+        self.come_to_rest()
+    }
+
+    pub(super) fn excuse(&mut self, excuse: Excuse) {
+        *self.excused.entry(excuse.name()).or_default() += 1;
+    }
+
+    /// Whether the ranges that a step is about look the same on both sides, and stay as they are.
+    fn is_at_rest(&mut self, step: &Step) -> Result<bool> {
+        let (mine, expected) = (self.ours.ranges()?, self.theirs.ranges()?);
+        let names = if step.name.is_empty() {
+            concerned(step, &mine).chain(concerned(step, &expected)).map(str::to_owned).collect()
+        } else {
+            BTreeSet::from([step.name.clone()])
+        };
+        let going = |name: &String| {
+            let is = |side: &Side, ranges: &Ranges| {
+                ranges.named(name).is_some_and(|range| ranges.is_going(range, side.heirs))
+            };
+            is(&self.ours, &mine) || is(&self.theirs, &expected)
+        };
+        Ok(!names.iter().any(going)
+            && names.iter().all(|name| mine.named(name).is_some() == expected.named(name).is_some()))
+    }
+
+    /// Removes the Services that were given an address at random of a range that is to go: each server gave its own.
+    fn evict(&mut self, step: &Step) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for side in [&mut self.ours, &mut self.theirs] {
+            let ranges = side.ranges()?;
+            let going: Vec<_> = concerned(step, &ranges).filter_map(|name| ranges.named(name)).collect();
+            let first = ranges.named(FIRST).context("the first range is gone")?;
+            let is_in_motion = |address: IpAddr| {
+                !shown::is_named(&address.to_string())
+                    && !ranges::has(first, address)
+                    && going.iter().any(|range| ranges::has(range, address))
+            };
+            for service in side.all(About::Service)? {
+                if addresses(&service["spec"]).any(is_in_motion) {
+                    names.extend(service["metadata"]["name"].as_str().map(str::to_owned));
+                }
+            }
+        }
+        self.remove(About::Service, &names)
+    }
+
+    fn remove(&mut self, about: About, names: &BTreeSet<String>) -> Result<()> {
+        for name in names {
+            self.ours.remove(about, name)?;
+            self.theirs.remove(about, name)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a step was about and whatever has the addresses that it names, so that both sides have the same again.
+    fn forget(&mut self, step: &Step, mine: &Taken, expected: &Taken) -> Result<()> {
+        let said = format!("{step} {} {}", mine.message(), expected.message());
+        let named: BTreeSet<IpAddr> = said
+            .split(|sign: char| !sign.is_ascii_hexdigit() && sign != '.' && sign != ':')
+            .filter_map(|word| word.trim_end_matches(':').parse().ok())
+            .collect();
+        let mut services = BTreeSet::new();
+        if step.about == About::Service {
+            services.insert(step.name.clone());
+        }
+        for address in &named {
+            services.extend(self.ours.holders(*address)?);
+            services.extend(self.theirs.holders(*address)?);
+        }
+        services.remove(FIRST);
+        self.remove(About::Service, &services)?;
+        let mut left: BTreeSet<_> = named.iter().map(ToString::to_string).collect();
+        if step.about == About::Address && step.name.is_empty() {
+            let all = self.ours.all(About::Address)?.into_iter().chain(self.theirs.all(About::Address)?);
+            let names = all.filter(|address| !is_services(address)).filter_map(|it| name(&it).map(str::to_owned));
+            left.extend(names);
+        }
+        self.remove(About::Address, &left)
+    }
+
+    /// Waits until all ranges are as they will be.
+    fn come_to_rest(&mut self) -> Result<()> {
+        loop {
+            for side in [&mut self.theirs, &mut self.ours] {
+                let heirs = side.heirs;
+                side.until("ranges come to rest", |ranges| {
+                    ranges.all.iter().all(|range| ranges.is_settled(range, heirs))
+                })?;
+            }
+            if !self.excuse_orphans()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ranges that ours keeps and the real server let go, because another one that was deleted as well was to have their addresses.
+    /// Their addresses are removed, so that they go here, too; whether there were any.
+    fn excuse_orphans(&mut self) -> Result<bool> {
+        let (mine, expected) = (self.ours.ranges()?, self.theirs.ranges()?);
+        let mut services = BTreeSet::new();
+        for range in mine.all.iter().filter(|range| ranges::is_leaving(range)) {
+            let Some(keeper) = mine.keeper(range, self.ours.heirs) else { continue };
+            let is_gone = name(range).is_some_and(|name| expected.named(name).is_none());
+            if is_gone && !expected.give(keeper) {
+                services.extend(self.ours.holders(keeper)?);
+                services.extend(self.theirs.holders(keeper)?);
+            }
+        }
+        if !services.is_empty() {
+            self.excuse(Excuse::DeletedTogether);
+        }
+        self.remove(About::Service, &services)?;
+        Ok(!services.is_empty())
+    }
+
+    /// Compares the ranges that are not on their way out.
+    fn compare_ranges(&mut self) -> Result<()> {
+        let mut seen = Vec::new();
+        for side in [&mut self.ours, &mut self.theirs] {
+            let heirs = side.heirs;
+            let at_rest =
+                |ranges: &Ranges, range: &Value| ranges.is_settled(range, heirs) || ranges.is_going(range, heirs);
+            seen.push(side.until("ranges settle", |ranges| ranges.all.iter().all(|range| at_rest(ranges, range)))?);
+        }
+        let names: BTreeSet<_> = seen.iter().flat_map(|ranges| &ranges.all).filter_map(name).collect();
+        for name in names {
+            let heirs = [self.ours.heirs, self.theirs.heirs];
+            let found: Vec<_> = seen.iter().map(|ranges| ranges.named(name)).collect();
+            let mut all = seen.iter().zip(&found).zip(heirs);
+            if all.any(|((ranges, found), heirs)| found.is_some_and(|range| ranges.is_going(range, heirs))) {
+                continue;
+            }
+            let shown = |side: &mut Side, ranges: &Ranges, range: Option<&Value>| {
+                range.map(|range| {
+                    let mut shown = side.shown(range.clone());
+                    // Somebody else's finalizer keeps it; ours says from the beginning that it is not ready.
+                    if ranges::is_leaving(range) && ranges.keeper(range, side.heirs).is_none() {
+                        shown["status"].take();
+                    }
+                    shown
+                })
+            };
+            let mine = shown(&mut self.ours, &seen[0], found[0]);
+            let expected = shown(&mut self.theirs, &seen[1], found[1]);
+            if mine == expected {
+                continue;
+            }
+            ensure!(
+                excuse::is_unusable(mine.as_ref(), expected.as_ref()),
+                "the range {name}\nours:   {mine:?}\ntheirs: {expected:?}"
+            );
+            self.excuse(Excuse::UnusableRange);
+        }
+        Ok(())
+    }
+
+    /// Sees that ours gives out of a range if and only if it is open, at once; and waits until the real server does.
+    fn probe(&mut self, step: &Step) -> Result<()> {
+        let family = |address: &IpAddr| if address.is_ipv6() { "IPv6" } else { "IPv4" };
+        // One that was deleted may be gone here already, and is there for some time yet.
+        let (ranges, theirs) = (self.ours.ranges()?, self.theirs.ranges()?);
+        let named = [&ranges, &theirs].map(|all| concerned(step, all).filter_map(|name| all.named(name)));
+        let probes: BTreeSet<_> = named.into_iter().flatten().flat_map(ranges::probes).collect();
+        for address in probes.into_iter().filter(|address| self.families.contains(&family(address))) {
+            let open = ranges.give(address);
+            ensure!(self.ours.gives(address)? == open, "that ours gives {address} is not {open}");
+            self.theirs.until_gives(address, open)?;
+        }
+        Ok(())
+    }
+
+    fn compare_services(&mut self) -> Result<()> {
+        let shown = |side: &mut Side| -> Result<BTreeMap<String, Value>> {
+            let all = side.all(About::Service)?.into_iter().filter(|service| service["metadata"]["name"] != FIRST);
+            Ok(all.map(|service| (name(&service).unwrap_or_default().to_owned(), side.shown(service))).collect())
+        };
+        let (mine, expected) = (shown(&mut self.ours)?, shown(&mut self.theirs)?);
+        ensure!(mine == expected, "Services\nours:   {}\ntheirs: {}", json!(mine), json!(expected));
+        Ok(())
+    }
+
+    /// Compares what is written of addresses, but for what the real server has left behind or lost.
+    fn compare_addresses(&mut self) -> Result<()> {
+        let mut expected = Vec::new();
+        for object in self.theirs.all(About::Address)? {
+            let address: Option<IpAddr> = name(&object).and_then(|name| name.parse().ok());
+            match address {
+                Some(address) if self.theirs.has_leaked(address)? => self.excuse(Excuse::LeftBehind),
+                _ => expected.push(object),
+            }
+        }
+        let mut mine = self.ours.all(About::Address)?;
+        for service in self.theirs.all(About::Service)? {
+            for address in addresses(&service["spec"]).filter(|_| service["spec"]["type"] != "ExternalName") {
+                if self.theirs.has_lost(address)? {
+                    self.excuse(Excuse::Lost);
+                    let parent = &service["metadata"]["name"];
+                    let is_it = |object: &Value| object["spec"]["parentRef"]["name"] == *parent;
+                    mine.retain(|object| !is_it(object));
+                    expected.retain(|object| !is_it(object));
+                }
+            }
+        }
+        let shown = |side: &mut Side, all: Vec<Value>| {
+            let mut shown: Vec<_> = all.into_iter().map(|object| side.shown(object).to_string()).collect();
+            shown.sort_unstable();
+            shown
+        };
+        let (mine, expected) = (shown(&mut self.ours, mine), shown(&mut self.theirs, expected));
+        ensure!(mine == expected, "addresses\nours:   {mine:?}\ntheirs: {expected:?}");
+        Ok(())
+    }
+}
+
+/// The names of the ranges that a step is about.
+fn concerned<'a>(step: &'a Step, ranges: &'a Ranges) -> impl Iterator<Item = &'a str> {
+    let is = |range: &&Value| {
+        if step.name.is_empty() { step.chooses(range) } else { name(range) == Some(step.name.as_str()) }
+    };
+    ranges.all.iter().filter(is).filter_map(name)
+}
+
+fn name(object: &Value) -> Option<&str> {
+    object["metadata"]["name"].as_str()
+}

@@ -1,0 +1,140 @@
+//! Answers in a form that can be compared: without what is each server's own, and without what was picked at random.
+//!
+//! What is left out here is listed in docs/reference/differences.md by the names in `LEFT_OUT`.
+
+use regex::{Captures, Regex};
+use serde_json::{Value, json};
+
+use super::ranges::FINALIZER;
+use super::steps::{PORTS, V4, V6};
+
+/// The differences that no answer shows after this.
+#[cfg(test)]
+pub(super) const LEFT_OUT: [&str; 6] = [
+    "range-at-once",
+    "no-grace",
+    "from-flags-label",
+    "capacity-condition",
+    "address-annotations",
+    "policy-of-external-names",
+];
+
+/// How much of a range is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// All but what a controller adds some time later.
+    Asked,
+    /// All.
+    Settled,
+}
+
+/// Finds what may have been picked at random: an address or a port.
+pub(super) fn picked() -> Result<Regex, regex::Error> {
+    Regex::new(r"(10\.9[6-9]\.\d+\.\d+|fd00:9[6-9]:[0-9a-f:]+)(/\d+)?|\b3[0-2]\d\d\d\b")
+}
+
+/// Takes out of an answer what is each server's own.
+pub(super) fn plain(body: &mut Value, depth: Depth) {
+    if let Some(details) = body.get_mut("details").and_then(Value::as_object_mut) {
+        details.remove("uid");
+    }
+    if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(|item| plain(item, depth));
+    }
+    let is_range = body["spec"].get("cidrs").is_some();
+    let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for name in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+        metadata.remove(name);
+    }
+    if let Some(time) = metadata.get_mut("deletionTimestamp") {
+        *time = json!("<time>");
+    }
+    for (part, name) in [
+        ("annotations", "ipam.cadastre.dev/parent-uid"),
+        ("labels", "networking.kubernetes.io/service-cidr-from-flags"),
+    ] {
+        if let Some(part) = metadata.get_mut(part).and_then(Value::as_object_mut) {
+            part.remove(name);
+        }
+        if metadata.get(part).is_some_and(|part| part.as_object().is_some_and(serde_json::Map::is_empty)) {
+            metadata.remove(part);
+        }
+    }
+    // They are a set.
+    if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {
+        finalizers.sort_by_key(Value::to_string);
+    }
+    if is_range && depth == Depth::Asked {
+        if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {
+            finalizers.retain(|name| name != FINALIZER);
+            if finalizers.is_empty() {
+                metadata.remove("finalizers");
+            }
+        }
+        if let Some(body) = body.as_object_mut() {
+            body.remove("status");
+        }
+    } else if is_range && let Some(all) = body.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        all.retain(|condition| condition["type"] != "ipam.cadastre.dev/Capacity");
+        for condition in all.iter_mut().filter_map(Value::as_object_mut) {
+            condition.remove("lastTransitionTime");
+        }
+        all.sort_by_key(|condition| condition["type"].to_string());
+    }
+}
+
+/// Puts a sign in place of everything that may have been picked.
+pub(super) fn without_picks(picked: &Regex, body: &Value) -> Value {
+    let body = body.to_string();
+    let shown = picked.replace_all(&body, |found: &Captures<'_>| {
+        let (found, is_range) = (&found[0], found.get(2).is_some());
+        // A number must stay one.
+        if is_range || is_named(found) {
+            found.to_owned()
+        } else if found.starts_with('3') {
+            "1".to_owned()
+        } else {
+            "<picked>".to_owned()
+        }
+    });
+    serde_json::from_str(&shown).unwrap_or_else(|_| json!(shown))
+}
+
+/// Whether that is an address or a port that steps name.
+pub(super) fn is_named(text: &str) -> bool {
+    V4.contains(&text) || V6.contains(&text) || PORTS.iter().any(|port| port.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_picked_is_not_shown_and_what_was_named_is() {
+        let picked = picked().unwrap();
+        let shown = |text: &str| without_picks(&picked, &json!(text));
+        assert_eq!(shown("10.96.17.4 and 10.96.0.2"), "<picked> and 10.96.0.2");
+        assert_eq!(shown("fd00:99::1:2:3:4, fd00:98::2"), "<picked>, fd00:98::2");
+        assert_eq!(shown("10.98.0.0/24 fd00:98::/112"), "10.98.0.0/24 fd00:98::/112");
+        assert_eq!(without_picks(&picked, &json!({"nodePort": 31_234})), json!({"nodePort": 1}));
+        assert_eq!(without_picks(&picked, &json!({"nodePort": 30_001})), json!({"nodePort": 30_001}));
+    }
+
+    #[test]
+    fn what_a_controller_adds_later_is_compared_when_it_has_settled() {
+        let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "x"}]);
+        let range = |finalizers: &[&str]| {
+            json!({
+                "metadata": {"name": "r", "finalizers": finalizers}, "spec": {"cidrs": ["10.98.0.0/24"]},
+                "status": {"conditions": conditions},
+            })
+        };
+        let mut asked = range(&[FINALIZER]);
+        plain(&mut asked, Depth::Asked);
+        assert_eq!(asked, json!({"metadata": {"name": "r"}, "spec": {"cidrs": ["10.98.0.0/24"]}}));
+        let mut settled = range(&["networking.k8s.io/a", "example.com/e2e", FINALIZER]);
+        plain(&mut settled, Depth::Settled);
+        assert_eq!(settled["metadata"]["finalizers"], json!(["example.com/e2e", "networking.k8s.io/a", FINALIZER]));
+        assert_eq!(settled["status"]["conditions"], json!([{"type": "Ready", "status": "True"}]));
+    }
+}
