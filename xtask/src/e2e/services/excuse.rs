@@ -37,11 +37,19 @@ pub(super) enum Excuse {
     RangeManagers,
     /// One fault is told once here.
     DoubleFaults,
+    /// What an `ExternalName` says of node ports is taken for a port that it has, or not taken for one that it gets.
+    ExternalNamePorts,
+    /// An empty list that is refused is shown as nothing here.
+    GoPrinted,
+    /// An empty list is nothing here, also when it is applied.
+    EmptyLists,
+    /// The real server goes on to give out of a range that was deleted.
+    DeletedRangeGives,
 }
 
 impl Excuse {
     #[cfg(test)]
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 15] = [
         Self::Panic,
         Self::ExternalNameList,
         Self::LeftBehind,
@@ -53,6 +61,10 @@ impl Excuse {
         Self::UnusableRange,
         Self::RangeManagers,
         Self::DoubleFaults,
+        Self::ExternalNamePorts,
+        Self::GoPrinted,
+        Self::EmptyLists,
+        Self::DeletedRangeGives,
     ];
 
     /// The name of the row.
@@ -69,6 +81,10 @@ impl Excuse {
             Self::UnusableRange => "unusable-ranges",
             Self::RangeManagers => "range-managers",
             Self::DoubleFaults => "double-faults",
+            Self::ExternalNamePorts => "ports-of-external-names",
+            Self::GoPrinted => "go-printed",
+            Self::EmptyLists => "empty-lists",
+            Self::DeletedRangeGives => "deleted-ranges-give",
         }
     }
 }
@@ -81,11 +97,20 @@ pub(super) fn find(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -
     match step.about {
         About::Service => of_service(step, ours, theirs, pair),
         About::Address => of_address(step, ours, theirs, pair),
-        About::Range => {
-            let applies = step.method == Method::Apply && ours.is_done();
-            Ok((applies && conflicts_with_the_controller(theirs)).then_some(Excuse::RangeManagers))
-        }
+        About::Range => Ok(of_range(step, ours, theirs)),
     }
+}
+
+fn of_range(step: &Step, ours: &Taken, theirs: &Taken) -> Option<Excuse> {
+    let applies = step.method == Method::Apply;
+    if applies && (ours.is_done() || ours.code == 409) && conflicts_with_the_controller(theirs) {
+        return Some(Excuse::RangeManagers);
+    }
+    let is_empty = step.body["spec"]["cidrs"] == json!([]);
+    if is_empty && theirs.message().replace("Invalid value: []", "Invalid value: null") == ours.message() {
+        return Some(Excuse::GoPrinted);
+    }
+    (is_empty && applies && ours.code == 409 && theirs.code == 422).then_some(Excuse::EmptyLists)
 }
 
 /// Whether all that is refused is to change what the controller says.
@@ -132,9 +157,31 @@ fn of_service(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Res
     {
         return Ok(Some(Excuse::Lost));
     }
+    if differ_in_ports(step, ours, theirs, pair)? {
+        return Ok(Some(Excuse::ExternalNamePorts));
+    }
     let both = step.body["spec"]["clusterIPs"].as_array().is_some_and(|list| list.len() == 2);
     let same = |taken: &Taken| taken.code == 422 && taken.message().contains("failed to allocate IP");
     Ok((both && same(ours) && same(theirs)).then_some(Excuse::EitherFamily))
+}
+
+/// Whether the real server has lost a port that a Service has, keeps one that none has, or takes one that is in no range because an
+/// `ExternalName` said it before.
+fn differ_in_ports(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Result<bool> {
+    if let Some(port) = taken_port(ours.message()) {
+        return Ok(taken_port(theirs.message()).is_none() && pair.theirs.has_port(port)?);
+    }
+    if let Some(port) = taken_port(theirs.message()) {
+        return Ok(!pair.theirs.has_port(port)?);
+    }
+    let is_outside = |taken: &Taken| taken.message().contains("provided port is not in the valid range");
+    Ok(is_outside(ours) && !is_outside(theirs) && pair.ours.spec(&step.name)?["type"] == "ExternalName")
+}
+
+/// The port that is said to be taken.
+pub(super) fn taken_port(message: &str) -> Option<u64> {
+    let before = message.split_once(": provided port is already allocated")?.0;
+    before.rsplit(' ').next()?.parse().ok()
 }
 
 fn of_address(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Result<Option<Excuse>> {
@@ -308,6 +355,13 @@ mod tests {
         assert!(!are_told_twice(&faults(&["a"]), &faults(&["a", "a", "b"])));
         assert!(!are_told_twice(&faults(&["a"]), &faults(&["b"])));
         assert!(!are_told_twice(&faults(&["a"]), &faults(&["a"])));
+    }
+
+    #[test]
+    fn the_port_is_read_from_the_refusal() {
+        let message = "Service \"a\" is invalid: spec.ports[0].nodePort: Invalid value: 30000: provided port is already allocated";
+        assert_eq!(taken_port(message), Some(30_000));
+        assert_eq!(taken_port("failed to allocate a nodePort: range is full"), None);
     }
 
     #[test]

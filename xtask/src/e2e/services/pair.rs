@@ -160,6 +160,10 @@ impl Pair {
             services.extend(self.ours.holders(*address)?);
             services.extend(self.theirs.holders(*address)?);
         }
+        for port in [mine, expected].into_iter().filter_map(|taken| excuse::taken_port(taken.message())) {
+            services.extend(self.ours.port_holders(port)?);
+            services.extend(self.theirs.port_holders(port)?);
+        }
         services.remove(FIRST);
         self.remove(About::Service, &services)?;
         let mut left: BTreeSet<_> = named.iter().map(ToString::to_string).collect();
@@ -257,7 +261,11 @@ impl Pair {
         for address in probes.into_iter().filter(|address| self.families.contains(&family(address))) {
             let open = ranges.give(address);
             ensure!(self.ours.gives(address)? == open, "that ours gives {address} is not {open}");
-            self.theirs.until_gives(address, open)?;
+            if !self.theirs.until_gives(address, open)? {
+                ensure!(!open, "the real server does not give {address}, which an open range has");
+                self.excuse(Excuse::DeletedRangeGives);
+                return self.start_over();
+            }
         }
         Ok(())
     }
