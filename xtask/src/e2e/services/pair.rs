@@ -169,8 +169,8 @@ impl Pair {
         let mut left: BTreeSet<_> = named.iter().map(ToString::to_string).collect();
         if step.about == About::Address && step.name.is_empty() {
             let all = self.ours.all(About::Address)?.into_iter().chain(self.theirs.all(About::Address)?);
-            let names = all.filter(|address| !is_services(address)).filter_map(|it| name(&it).map(str::to_owned));
-            left.extend(names);
+            let by_hand = all.filter(|address| !is_services(address));
+            left.extend(by_hand.filter_map(|address| name(&address).map(str::to_owned)));
         }
         self.remove(About::Address, &left)
     }
@@ -260,9 +260,11 @@ impl Pair {
         let probes: BTreeSet<_> = named.into_iter().flatten().flat_map(ranges::probes).collect();
         for address in probes.into_iter().filter(|address| self.families.contains(&family(address))) {
             let open = ranges.give(address);
-            ensure!(self.ours.gives(address)? == open, "that ours gives {address} is not {open}");
-            if !self.theirs.until_gives(address, open)? {
+            ensure!(self.ours.gives(address).context("ours")? == open, "that ours gives {address} is not {open}");
+            if !self.theirs.until_gives(address, open).context("theirs")? {
                 ensure!(!open, "the real server does not give {address}, which an open range has");
+                let theirs = self.theirs.ranges()?;
+                ensure!(!theirs.give(address), "{address} is in an open range of the real server alone: {theirs:?}");
                 self.excuse(Excuse::DeletedRangeGives);
                 return self.start_over();
             }

@@ -30,7 +30,7 @@ pub(super) enum Depth {
 
 /// Finds what may have been picked at random: an address or a port.
 pub(super) fn picked() -> Result<Regex, regex::Error> {
-    Regex::new(r"(10\.9[6-9]\.\d+\.\d+|fd00:9[6-9]:[0-9a-f:]+)(/\d+)?|\b3[0-2]\d\d\d\b")
+    Regex::new(r"(10\.9[6-9]\.\d+\.\d+|fd00:9[6-9]:(?:[0-9a-f:]*[0-9a-f]|:))(/\d+)?|\b3[0-2]\d\d\d\b")
 }
 
 /// Takes out of an answer what is each server's own.
@@ -39,7 +39,9 @@ pub(super) fn plain(body: &mut Value, depth: Depth) {
         details.remove("uid");
     }
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
-        items.iter_mut().for_each(|item| plain(item, depth));
+        for item in items {
+            plain(item, depth);
+        }
     }
     let is_range = body["spec"].get("cidrs").is_some();
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -116,6 +118,10 @@ mod tests {
         assert_eq!(shown("10.96.17.4 and 10.96.0.2"), "<picked> and 10.96.0.2");
         assert_eq!(shown("fd00:99::1:2:3:4, fd00:98::2"), "<picked>, fd00:98::2");
         assert_eq!(shown("10.98.0.0/24 fd00:98::/112"), "10.98.0.0/24 fd00:98::/112");
+        assert_eq!(
+            shown("IP fd00:96::3: taken, fd00:96::ff: taken, fd00:96::"),
+            "IP fd00:96::3: taken, <picked>: taken, fd00:96::"
+        );
         assert_eq!(without_picks(&picked, &json!({"nodePort": 31_234})), json!({"nodePort": 1}));
         assert_eq!(without_picks(&picked, &json!({"nodePort": 30_001})), json!({"nodePort": 30_001}));
     }

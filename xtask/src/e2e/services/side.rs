@@ -206,7 +206,7 @@ impl Side {
             Reply::Answer(422, refusal) if refusal.to_string().contains("does not match the current range") => {
                 Ok(false)
             }
-            other => bail!("a Service that names {address}: {other:?}"),
+            other => bail!("a Service that names {address}: {other:?}; written of it: {:?}", self.written(address)?),
         }
     }
 
