@@ -2,4 +2,6 @@
 //! pure, and the rim that watches and writes.
 
 pub mod election;
+pub mod lead;
 pub mod node;
+pub mod within;

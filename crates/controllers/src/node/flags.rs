@@ -122,7 +122,7 @@ impl Flags {
         if matches!(cidrs.first(), Some(Cidr::V6(_))) && cidrs.len() > 1 {
             spec["primaryFamily"] = json!("IPv6");
         }
-        let name = format!("{PREFIX}{:016x}", hash(&spec));
+        let name = format!("{PREFIX}{:016x}", hash(sorted(&spec)));
         Ok((!cidrs.is_empty()).then(|| {
             json!({
                 "apiVersion": "networking.x-k8s.io/v1", "kind": "ClusterCIDR", "metadata": {"name": name}, "spec": spec,
@@ -172,12 +172,15 @@ fn read(flag: &'static str, text: &str) -> Result<Vec<Cidr>, FlagError> {
     Ok(cidrs)
 }
 
-/// FNV-1a over the fields by name: the same on every machine and in every version.
-fn hash(spec: &Value) -> u64 {
-    let fields = spec.as_object().into_iter().flatten();
-    let sorted: BTreeSet<String> = fields.map(|(name, value)| format!("{name}={value}\n")).collect();
+/// The fields of an object by name: in one order, whatever order they are kept in.
+fn sorted(spec: &Value) -> BTreeSet<String> {
+    spec.as_object().into_iter().flatten().map(|(name, value)| format!("{name}={value}\n")).collect()
+}
+
+/// FNV-1a: the same on every machine and in every version.
+pub(super) fn hash(texts: impl IntoIterator<Item = String>) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    sorted.iter().flat_map(|text| text.bytes()).fold(0xcbf2_9ce4_8422_2325, step)
+    texts.into_iter().flat_map(String::into_bytes).fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]

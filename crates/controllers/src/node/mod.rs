@@ -13,8 +13,9 @@
 //! - [`status`]: what is told of a range;
 //! - [`flags`]: the range that flags say.
 //!
-//! Nothing here does I/O or reads a clock: time is an argument.
+//! Nothing of that does I/O or reads a clock: time is an argument. [`execute`] is the rim that does.
 
+pub mod execute;
 pub mod flags;
 pub mod index;
 pub mod intent;
