@@ -132,11 +132,22 @@ impl Ranges {
         if own.iter().all(|block| others.iter().any(|other| other.contains(block))) {
             return None;
         }
+        self.given(&own).find(|address| !others.iter().any(|other| other.has(*address)))
+    }
+
+    /// The addresses that Services have of that.
+    fn given(&self, own: &[Block]) -> impl Iterator<Item = IpAddr> {
         let given = self.addresses.iter().filter(|address| is_services(address));
         let given = given.filter_map(|address| address["metadata"]["name"].as_str()?.parse::<IpAddr>().ok());
-        given
-            .filter(|address| own.iter().any(|block| block.has(*address)))
-            .find(|address| !others.iter().any(|other| other.has(*address)))
+        given.filter(|address| own.iter().any(|block| block.has(*address)))
+    }
+
+    /// Whether other ranges, which are there until it is free, have all that Services have of it. Then it was let go when one of
+    /// them was open, and somebody else's finalizer is what it waits for.
+    fn is_let_go(&self, range: &Value) -> bool {
+        let is_other = |other: &&Value| other["metadata"]["name"] != range["metadata"]["name"] && is_protected(other);
+        let others: Vec<_> = self.all.iter().filter(is_other).flat_map(blocks).collect();
+        self.given(&blocks(range)).all(|address| others.iter().any(|other| other.has(address)))
     }
 
     /// Whether everybody has done with a range what is to be done.
@@ -149,7 +160,7 @@ impl Ranges {
         if self.keeper(range, heirs).is_none() {
             return !is_protected(range);
         }
-        is_protected(range)
+        (is_protected(range) || self.is_let_go(range))
             && ready["status"] == "False"
             && ready["reason"] == "Terminating"
             && ready["message"] == KEPT
@@ -206,5 +217,22 @@ mod tests {
         let leaving = || vec![range("o", "10.98.0.0/25", true)];
         assert!(kept(leaving(), own(), Heirs::Open));
         assert!(!kept(leaving(), own(), Heirs::Any));
+    }
+
+    #[test]
+    fn a_range_that_was_let_go_needs_no_finalizer_while_another_one_is_kept() {
+        let settled = |finalizers: [Value; 2]| {
+            let mut all = vec![range("r", "10.98.0.0/24", true), range("o", "10.98.0.0/24", true)];
+            for (range, finalizers) in all.iter_mut().zip(finalizers) {
+                range["metadata"]["finalizers"] = finalizers;
+                let terminating = json!({"type": "Ready", "status": "False", "reason": "Terminating", "message": KEPT});
+                range["status"]["conditions"] = json!([terminating]);
+            }
+            let ranges = Ranges { all, addresses: vec![address("10.98.0.2", "ipallocator.k8s.io")] };
+            ranges.is_settled(&ranges.all[0], Heirs::Open)
+        };
+        let (kept, others) = (|| json!([FINALIZER]), || json!(["example.com/e2e"]));
+        assert!(settled([kept(), kept()]) && settled([others(), kept()]) && settled([kept(), others()]));
+        assert!(!settled([others(), others()]), "the address is in no range that stays");
     }
 }
