@@ -300,7 +300,8 @@ fn proves(judged: &Judged, struck: Struck) -> Result<()> {
     ensure!(judged.resumed > 0, "no watch of a witness was resumed");
     let told_how_far = judged.followed.bookmarks;
     // Every calm is long enough for each follower to be told once, and only those that list meanwhile may not be.
-    ensure!(told_how_far >= calms * judged.followers / 2, "only {told_how_far} bookmarks in {calms} times of calm");
+    let fewest = (calms * judged.followers / 2).max(1);
+    ensure!(told_how_far >= fewest, "only {told_how_far} bookmarks in {calms} times of calm");
     let most = judged.followers * LISTS_PER_FOLLOWER;
     ensure!(
         judged.followed.lists <= most,
