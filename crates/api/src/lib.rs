@@ -17,7 +17,7 @@ pub mod object;
 pub mod openapi;
 pub mod printing;
 pub mod protobuf;
-pub mod quantity;
+mod quantity;
 mod reading;
 pub mod row;
 pub mod schema;

@@ -1,7 +1,0 @@
-//! What acts on objects by itself. Each controller is a folder: an index of what is there, a plan of what to do about it, both
-//! pure, and the rim that watches and writes.
-
-pub mod election;
-pub mod lead;
-pub mod node;
-pub mod within;

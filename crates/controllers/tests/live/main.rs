@@ -1,7 +1,0 @@
-//! Node IPAM at work, against a server in this process.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that finds nothing to unwrap has failed")]
-
-mod fixture;
-mod leading;
-mod nodes;
