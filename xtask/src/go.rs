@@ -41,6 +41,15 @@ pub(crate) fn peer(go: &Path, name: &str) -> Result<PathBuf> {
     Ok(binary)
 }
 
+/// Where Go keeps the files of a module that the go.mod in the folder `module` names. They are brought if they are not there: what was
+/// built of that go.mod may have needed others only.
+pub(crate) fn module_folder(go: &Path, module: &Path, name: &str) -> Result<PathBuf> {
+    let said = process::output(Command::new(go).current_dir(module).args(["mod", "download", "-json", name]))?;
+    let said: serde_json::Value = serde_json::from_str(&said).with_context(|| format!("go says of {name}: {said}"))?;
+    let folder = said["Dir"].as_str().filter(|folder| !folder.is_empty());
+    Ok(folder.with_context(|| format!("go has no folder of {name}: {said}"))?.into())
+}
+
 /// Builds the program into the file `output`. Go's own cache makes a second build of the same thing quick.
 pub(crate) fn build(go: &Path, program: &Program<'_>, output: &Path) -> Result<()> {
     let mut build = Command::new(go);

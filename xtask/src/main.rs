@@ -12,6 +12,7 @@ mod go;
 mod https;
 mod instructions;
 mod parts;
+mod pods;
 mod process;
 mod tidy;
 
@@ -56,13 +57,13 @@ enum Task {
     ///
     /// Prints one row for each thing that is measured, with ratio and target, and keeps the figures in
     /// target/bench/NAME.json. Builds itself in release first. The peers of `space` are called from Go programs in
-    /// xtask/peers, those of `server` and `services` are the parts (`cargo xtask parts`); both need Go 1.26 and, for their
-    /// first build, some minutes and the module proxy. Without Go their rows say so, and targets that need them are missed.
-    /// `server` and `services` take about ten minutes each and two gigabytes of disk below target/bench-data, and want the
-    /// machine for themselves.
+    /// xtask/peers, those of `server`, `services`, `nodes` and `cni` are the parts (`cargo xtask parts`); both need Go 1.26
+    /// and, for their first build, some minutes and the module proxy. Without Go their rows say so, and targets that need
+    /// them are missed. `server` and `services` take about ten minutes each and two gigabytes of disk below
+    /// target/bench-data, and want the machine for themselves; `cni` takes two minutes.
     #[command(after_help = "Examples:\n  cargo xtask bench space\n  cargo xtask bench space --check\n  \
                             cargo xtask bench space --only fill-v4\n  cargo xtask bench server\n  \
-                            cargo xtask bench services --check")]
+                            cargo xtask bench services --check\n  cargo xtask bench cni")]
     Bench(bench::Options),
     /// The load of `bench server` and `bench services`, which start it; takes its order from stdin
     #[command(hide = true)]
@@ -76,7 +77,8 @@ enum Task {
     Generate(generate::Options),
     /// Build the real components that suites and benchmarks run, and keep them
     ///
-    /// Builds etcd and Kubernetes' kubectl, kube-apiserver, kube-controller-manager and e2e.test from their released modules,
+    /// Builds etcd, Kubernetes' kubectl, kube-apiserver, kube-controller-manager and e2e.test, whereabouts with its
+    /// node-slice-controller, cnitool and the CNI plugins bridge, macvlan and host-local from their released modules,
     /// unchanged, and prints where each is: `parts/NAME-VERSION/NAME` in the cache, which is `$CADASTRE_CACHE` or else
     /// ~/.cache/cadastre. What is there already is not built again, unless the versions in xtask/parts or the flags in
     /// xtask/src/parts changed. Tasks that need parts build them by themselves; this one builds them ahead. Needs Go
@@ -92,10 +94,11 @@ enum Task {
     /// end-to-end tests, `kcm`, its controllers at work, `clients` and `kube-rs`, programs on those libraries, and `replicas`,
     /// two servers on one etcd. `soak` has informers and reflectors follow a million random writes on two servers while
     /// connections are cut and servers killed; it runs only if it is named. `patch`, `protobuf` and `apply` hold random input
-    /// against the control's own code. `crash`, `disk-full` and `etcd-leader` put the server under load while something
-    /// fails, and count what was lost: nothing may be. Data, logs and transcripts stay in target/e2e/SUITE/SERVER. Needs Go
-    /// 1.26 for the parts, as `cargo xtask parts` does; `crash` on the embedded store needs nothing, and `disk-full` needs
-    /// root, for a small disk of its own.
+    /// against the control's own code. `cni` calls the CNI plugin as a container runtime does; its control is the real
+    /// whereabouts. `crash`, `disk-full` and `etcd-leader` put the server under load while something fails, and count what
+    /// was lost: nothing may be. Data, logs and transcripts stay in target/e2e/SUITE/SERVER. Needs Go 1.26 for the parts, as
+    /// `cargo xtask parts` does; `crash` on the embedded store needs nothing, and `disk-full` needs root, for a small disk of
+    /// its own.
     #[command(
         after_help = "Examples:\n  cargo xtask e2e\n  cargo xtask e2e --quick\n  cargo xtask e2e server --on control\n  \
                             cargo xtask e2e soak --writes 50000 --seed 7\n  cargo xtask e2e fidelity\n  cargo xtask e2e upstream --on embedded --only Watchers\n  \

@@ -9,37 +9,106 @@ use std::fmt;
 use serde_json::Value;
 
 /// Where a field is: `spec.ports[0].port`, `metadata.annotations[key]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path(String);
+///
+/// Rules make the path of everything that they look at, and hardly anything is wrong, so one that is no longer than most takes no
+/// memory besides itself.
+#[derive(Clone)]
+pub struct Path(Text);
+
+/// As many bytes as most paths have, or more.
+const USUAL_LENGTH: usize = 54;
+
+#[derive(Clone)]
+enum Text {
+    Short { length: u8, bytes: [u8; USUAL_LENGTH] },
+    Long(String),
+}
 
 impl Path {
     /// The path of a top-level field.
     pub fn new(name: &str) -> Self {
-        Self(name.to_owned())
+        Self(Text::Short { length: 0, bytes: [0; USUAL_LENGTH] }).with([name, "", ""])
     }
 
     /// The path of a field of this object.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self([&self.0, ".", name].concat()) }
+        let dot = if self.as_bytes().is_empty() { "" } else { "." };
+        self.clone().with([dot, name, ""])
     }
 
     /// The path of an item of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        let mut digits = [0; 20];
+        let mut start = digits.len();
+        let mut rest = index;
+        while rest > 0 || start == digits.len() {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.clone().with(["[", std::str::from_utf8(&digits[start..]).unwrap_or_default(), "]"])
     }
 
     /// The path of an entry of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self([&self.0, "[", key, "]"].concat())
+        self.clone().with(["[", key, "]"])
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Text::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Text::Long(text) => text.as_bytes(),
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match &self.0 {
+            // It is made of whole texts.
+            Text::Short { .. } => std::str::from_utf8(self.as_bytes()).unwrap_or_default(),
+            Text::Long(text) => text,
+        }
+    }
+
+    fn with(mut self, parts: [&str; 3]) -> Self {
+        for part in parts {
+            match &mut self.0 {
+                Text::Short { length, bytes } => {
+                    let end = usize::from(*length) + part.len();
+                    match bytes.get_mut(usize::from(*length)..end) {
+                        Some(room) => {
+                            room.copy_from_slice(part.as_bytes());
+                            *length = end as u8;
+                        }
+                        None => self.0 = Text::Long([self.as_str(), part].concat()),
+                    }
+                }
+                Text::Long(text) => text.push_str(part),
+            }
+        }
+        self
+    }
+}
+
+impl PartialEq for Path {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Path {}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Path").field(&self.as_str()).finish()
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -219,7 +288,7 @@ impl Errors {
         let rest = rest();
         let words = reason.words();
         let body = if rest.is_empty() { words.to_owned() } else { format!("{words}: {rest}") };
-        self.bytes += field.0.len() + body.len();
+        self.bytes += field.as_bytes().len() + body.len();
         self.kept.push(Error { field: field.clone(), reason, body });
     }
 }
@@ -229,7 +298,8 @@ impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The same sentence twice says nothing more.
         let mut said = HashSet::new();
-        let told: Vec<&Error> = self.kept.iter().filter(|error| said.insert((&error.field.0, &error.body))).collect();
+        let told: Vec<&Error> =
+            self.kept.iter().filter(|error| said.insert((error.field.as_str(), &error.body))).collect();
         if let [one] = told.as_slice() {
             return write!(f, "{one}");
         }
@@ -285,6 +355,20 @@ mod tests {
                 "metadata.labels[a]: Forbidden: no",
             ]
         );
+    }
+
+    #[test]
+    fn a_path_is_the_same_however_long_it_is() {
+        let mut path = Path::new("");
+        let mut text = String::new();
+        for part in ["spec", "x", "ä", "ports"].iter().cycle().take(60) {
+            let index = text.len() * 7;
+            path = path.child(part).index(index).key(part);
+            text = format!("{text}{}{part}[{index}][{part}]", if text.is_empty() { "" } else { "." });
+            assert_eq!(path.to_string(), text);
+            assert_eq!(path, Path::new(&text));
+        }
+        assert_ne!(path, path.index(0));
     }
 
     #[test]

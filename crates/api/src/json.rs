@@ -43,7 +43,7 @@ pub(crate) fn write(out: &mut Vec<u8>, value: &Value) {
 }
 
 /// Appends a text, with quotes around it.
-pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
+pub fn write_text(out: &mut Vec<u8>, text: &str) {
     write_prefixed(out, "", text);
 }
 

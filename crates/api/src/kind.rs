@@ -3,6 +3,7 @@
 //! The server's machinery reads these declarations and knows no kind by name; a new kind is a file in `kinds/` with one
 //! of these in it.
 
+use crate::crd::Custom;
 use crate::field::Errors;
 use crate::object::Object;
 use crate::row::Cell;
@@ -171,6 +172,8 @@ pub struct Kind {
     pub default: fn(&mut Object),
     /// What a create ignores of the request (a given status, say), and what it sets by itself.
     pub prepare_create: Option<fn(&mut Object)>,
+    /// Whether that leaves an object in the stored form which was in it.
+    pub prepares_stored_form: bool,
     /// What an update ignores of the request, and what it carries over from the old object.
     pub prepare_update: fn(&mut Object, &Object),
     /// What a write of `/status` carries over from the old object.
@@ -191,6 +194,8 @@ pub struct Kind {
     pub columns: &'static [Column],
     /// The cells of an object, one for each column.
     pub row: fn(&Object) -> Vec<Cell>,
+    /// How it is declared to servers that do not have it built in, if controllers need it there.
+    pub custom: Option<&'static Custom>,
 }
 
 impl Kind {
@@ -223,6 +228,7 @@ impl Kind {
         grace: |_, _| 0,
         default: |_| {},
         prepare_create: None,
+        prepares_stored_form: false,
         prepare_update: |_, _| {},
         prepare_status: |_, _| {},
         validate: |_, _| {},
@@ -233,6 +239,7 @@ impl Kind {
         selectable: &[],
         columns: &[Column::NAME, Column::AGE],
         row: |object| vec![object.name().into(), crate::printing::age(object)],
+        custom: None,
     };
 
     /// `group/version`, or the version alone in the core group.

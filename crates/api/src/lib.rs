@@ -6,9 +6,10 @@
 pub mod apply;
 #[cfg(test)]
 mod at_work;
+pub mod crd;
 mod encoded;
 pub mod field;
-mod json;
+pub mod json;
 pub mod kind;
 pub mod kinds;
 pub mod meta;
@@ -17,11 +18,12 @@ pub mod object;
 pub mod openapi;
 pub mod printing;
 pub mod protobuf;
-mod quantity;
+pub mod quantity;
 mod reading;
 pub mod row;
 pub mod schema;
 pub mod selector;
+pub mod slices;
 
 pub use field::{Error as FieldError, Errors, Path};
 pub use kind::{Column, Kind, Scope};

@@ -3,6 +3,7 @@
 //! Each function answers with the list of what is wrong, in the words that Kubernetes clients know; an empty list is a good
 //! name. Nothing here knows which kind uses which rule.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use space::{Cidr, Flaw, Reading};
@@ -279,7 +280,7 @@ pub fn canonical_cidr(text: &str) -> Vec<String> {
 }
 
 /// What to say of an address that is accepted and should be written otherwise.
-pub fn address_warning(field: &str, text: &str) -> Option<String> {
+pub fn address_warning(field: impl fmt::Display, text: &str) -> Option<String> {
     let Reading { value, flaws } = space::tolerant_address(text).ok()?;
     match flaws.first()? {
         Flaw::Spelling => {

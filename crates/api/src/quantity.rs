@@ -14,6 +14,11 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     (stored != text).then_some(stored)
 }
 
+/// How many a quantity of things is: `110`, or `1k`.
+pub fn count(text: &str) -> Option<u64> {
+    Amount::parse(text)?.count()
+}
+
 /// How much a quantity is, in billionths: to be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Amount(i128);
@@ -44,6 +49,11 @@ impl Amount {
     /// Whether it has no fraction.
     pub(crate) fn is_whole(self) -> bool {
         self.0 % NANO == 0
+    }
+
+    /// The number, if it is a whole one that is not below zero.
+    fn count(self) -> Option<u64> {
+        if self.is_whole() { u64::try_from(self.0 / NANO).ok() } else { None }
     }
 }
 
@@ -244,6 +254,12 @@ fn decimal(mut amount: i128, mut exponent: i32, format: Format) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn things_are_counted_in_whole_numbers() {
+        let counts = ["110", "1k", "0", "1500m", "-1", "x"].map(count);
+        assert_eq!(counts, [Some(110), Some(1_000), Some(0), None, None, None]);
+    }
 
     #[test]
     fn a_quantity_has_one_stored_form() {

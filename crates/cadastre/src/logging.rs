@@ -35,7 +35,7 @@ enum Format {
 pub(crate) fn start(options: &Options) {
     let default = match options.v {
         0..=1 => "info",
-        2..=5 => "info,cadastre=debug,server=debug,store=debug",
+        2..=5 => "info,agent=debug,cadastre=debug,controllers=debug,server=debug,store=debug",
         6.. => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));

@@ -4,8 +4,10 @@
 //! that fails leaves nothing behind.
 
 mod door;
+mod nodes;
 mod options;
 mod ranges;
+mod slices;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -14,16 +16,19 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
+use controllers::{node, slice};
+use prometheus_client::collector::Collector;
 use server::access::credentials::{Credentials, Identities};
 use server::front::{Counters, Front, Shutdown, Trigger, listen, tls};
 use server::{Config, Server};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use door::Door;
 pub(crate) use options::{DATA_DIR, Options};
+
+use crate::stop::Stop;
 
 /// How often certificates are looked at. Those of our own are renewed months before their end; those that were given to us
 /// may be replaced by whoever looks after them at any time.
@@ -31,7 +36,6 @@ const CERTIFICATE_CHECK: Duration = Duration::from_hours(1);
 
 pub(crate) fn run(options: Options) -> Result<()> {
     raise_descriptor_limit();
-    avoid_huge_pages();
     let runtime = Runtime::new().context("cannot start")?;
     let outcome = runtime.block_on(serve(options));
     // What still runs now is work for clients that are gone.
@@ -40,6 +44,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
 }
 
 async fn serve(options: Options) -> Result<()> {
+    let (node_ipam, slicing) = (options.node_ipam()?, options.slices());
     let listener = listen(options.listen).map_err(|error| cannot_listen(options.listen, &error))?;
     let address = listener.local_addr().context("cannot listen")?;
     let credentials = options.credentials(address);
@@ -54,6 +59,14 @@ async fn serve(options: Options) -> Result<()> {
     let authenticator = Arc::new(authenticator);
     let presented = tls::Presented::new(&identities.serving)?;
     let counters = Arc::new(Counters::default());
+    let (of_nodes, of_slices) = (Arc::<node::duty::Report>::default(), Arc::<slice::duty::Report>::default());
+    let mut collectors: Vec<Arc<dyn Collector>> = Vec::new();
+    if node_ipam.is_some() {
+        collectors.push(Arc::clone(&of_nodes) as Arc<dyn Collector>);
+    }
+    if slicing.is_some() {
+        collectors.push(Arc::clone(&of_slices) as Arc<dyn Collector>);
+    }
     let config = Config {
         address: address.to_string(),
         most_request_bytes: options.max_request_bytes,
@@ -66,6 +79,7 @@ async fn serve(options: Options) -> Result<()> {
         tended: options.tends(),
         service_ranges: options.service_cluster_ip_range.ranges(),
         node_ports: options.service_node_port_range.bounds(),
+        collectors,
     };
     let server = Server::new(store.clone(), config);
     server.prepare().await.map_err(|failure| anyhow!("the first objects cannot be written: {failure}"))?;
@@ -74,6 +88,8 @@ async fn serve(options: Options) -> Result<()> {
     let tend = server.tend(trigger.shutdown());
     let published = options.published(address);
     let publish = published.map(|published| server.publish(published, options.is_shared(), trigger.shutdown()));
+    let controlling = node_ipam.map(|running| nodes::serve(&server, running, options.is_shared(), of_nodes, &trigger));
+    let slicing = slicing.map(|running| slices::serve(&server, running, options.is_shared(), of_slices, &trigger));
     let front = Front {
         listener,
         tls: tls::config(Arc::clone(&presented), &identities.client_authorities)?,
@@ -86,6 +102,8 @@ async fn serve(options: Options) -> Result<()> {
     let refresh = tokio::spawn(keep_certificate(credentials.clone(), identities, presented, trigger.shutdown()));
     let tending = tokio::spawn(tend);
     let publishing = publish.map(tokio::spawn);
+    let controlling = controlling.map(tokio::spawn);
+    let slicing = slicing.map(tokio::spawn);
     let running = tokio::spawn(front.run(trigger.clone()));
     announce(address, &credentials.kubeconfig());
 
@@ -99,19 +117,11 @@ async fn serve(options: Options) -> Result<()> {
         }
     }
     refresh.abort();
-    for task in std::iter::once(tending).chain(publishing) {
+    for task in std::iter::once(tending).chain(publishing).chain(controlling).chain(slicing) {
         task.await.context("the lifecycle failed")?;
     }
     store.close().await;
     Ok(())
-}
-
-/// Memory that grows by 4 KiB at a time. The first touch of a huge page clears 2 MiB at once, which takes up to 10 ms where the
-/// host has to find the memory too; every write that waits for the thread that touched it takes that much longer.
-fn avoid_huge_pages() {
-    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        debug!(%error, "huge pages could not be turned off; some writes may take longer");
-    }
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> anyhow::Error {
@@ -182,25 +192,6 @@ fn raise_descriptor_limit() {
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         warn!(%error, "the limit on open files stays as it is");
-    }
-}
-
-/// The signals that end the program.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

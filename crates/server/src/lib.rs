@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
 use space::Cidr;
 use store::Store;
 
@@ -66,6 +67,8 @@ pub struct Config {
     pub service_ranges: Vec<Cidr>,
     /// The first and the last node port.
     pub node_ports: (u16, u16),
+    /// What `/metrics` shows besides what the server counts.
+    pub collectors: Vec<Arc<dyn Collector>>,
 }
 
 impl Default for Config {
@@ -82,6 +85,7 @@ impl Default for Config {
             tended: true,
             service_ranges: Cidr::strict(SERVICE_RANGE).into_iter().collect(),
             node_ports: NODE_PORTS,
+            collectors: Vec::new(),
         }
     }
 }

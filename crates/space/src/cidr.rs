@@ -198,7 +198,8 @@ pub fn strict_address(text: &str) -> Result<IpAddr, StrictError<IpAddr>> {
 pub fn tolerant_address(text: &str) -> Result<Reading<IpAddr>, Unreadable> {
     let raw = RawAddress::read(text)?;
     let value = raw.address.to_canonical();
-    Ok(Reading { value, flaws: raw.flaws(false, || value.to_string() == text) })
+    // Four numbers have no other spelling than those with needless zeros.
+    Ok(Reading { value, flaws: raw.flaws(false, || raw.address.is_ipv4() || value.to_string() == text) })
 }
 
 fn cut_v4(address: Ipv4Addr, length: u8) -> (Cidr, bool) {

@@ -195,11 +195,21 @@ fn accept(txn: &Txn) -> Result<(), StoreError> {
     if let Some(key) = keys.into_iter().find(|key| !is_key(key)) {
         return Err(StoreError::Invalid(format!("{key:?} is no key: it is empty or has a slash at an end")));
     }
-    let mut written = HashSet::with_capacity(if txn.writes.len() > 1 { txn.writes.len() } else { 0 });
-    match txn.writes.iter().find(|write| txn.writes.len() > 1 && !written.insert(write.key())) {
+    match first_twice(&txn.writes) {
         Some(twice) => Err(StoreError::Invalid(format!("it writes {:?} twice", twice.key()))),
         None => Ok(()),
     }
+}
+
+/// The first write of a key that another one writes before it. Most transactions have few writes.
+fn first_twice(writes: &[Write]) -> Option<&Write> {
+    const FEW: usize = 8;
+    if writes.len() <= FEW {
+        let is_twice = |at: usize| writes[..at].iter().any(|other| other.key() == writes[at].key());
+        return (1..writes.len()).find(|at| is_twice(*at)).map(|at| &writes[at]);
+    }
+    let mut written = HashSet::with_capacity(writes.len());
+    writes.iter().find(|write| !written.insert(write.key()))
 }
 
 /// Whether that can name an entry.

@@ -4,12 +4,14 @@
 //! between rounds of ours, and most targets are ratios. A benchmark is one module that makes rows; how they are printed
 //! and kept is the same for all. What runs in this process is a [`suite::Suite`], of which the best round counts.
 
+mod cni;
 mod figures;
 mod heap;
 mod lines;
 pub(crate) mod load;
 mod machine;
 mod measure;
+mod nodes;
 mod ours;
 mod peers;
 mod places;
@@ -41,7 +43,7 @@ pub(crate) struct Options {
     /// Run only this row of the table; nothing is written to target/bench
     #[arg(long, value_name = "WORK")]
     only: Option<String>,
-    /// Measure this program instead of building it; for `server` and `services`
+    /// Measure this program instead of building it; for `server`, `services` and `nodes`, and for `cni` the plugin
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
     /// Measure this program too, which is ours as it was before a change; for `server`
@@ -57,6 +59,10 @@ enum Name {
     Server,
     /// Addresses and node ports of Services, beside kube-apiserver
     Services,
+    /// Pod CIDRs of nodes, beside kube-apiserver and inside our server
+    Nodes,
+    /// Addresses of pods on secondary networks, beside whereabouts
+    Cni,
 }
 
 /// A benchmark whose rows have been chosen and that can be run.
@@ -64,6 +70,8 @@ enum Chosen {
     Space(suite::Suite),
     Server(server::Plan),
     Services(services::Plan),
+    Nodes(nodes::Plan),
+    Cni(cni::Plan),
 }
 
 impl Options {
@@ -75,6 +83,8 @@ impl Options {
             Name::Space => Chosen::Space(space::suite().only(only)?),
             Name::Server => Chosen::Server(server::Plan::new(only, given)?),
             Name::Services => Chosen::Services(services::Plan::new(only, given)?),
+            Name::Nodes => Chosen::Nodes(nodes::Plan::new(only, given)?),
+            Name::Cni => Chosen::Cni(cni::Plan::new(only, given)?),
         })
     }
 }
@@ -85,6 +95,8 @@ impl Name {
             Self::Space => "space",
             Self::Server => "server",
             Self::Services => "services",
+            Self::Nodes => "nodes",
+            Self::Cni => "cni",
         }
     }
 }
@@ -95,6 +107,8 @@ impl Chosen {
             Self::Space(suite) => suite::run(suite),
             Self::Server(plan) => plan.run(),
             Self::Services(plan) => plan.run(),
+            Self::Nodes(plan) => plan.run(),
+            Self::Cni(plan) => plan.run(),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Place {
 /// The programs of ours that are not to be built.
 #[derive(Default)]
 pub(super) struct Given {
-    cadastre: Option<PathBuf>,
+    pub(super) cadastre: Option<PathBuf>,
     /// Ours as it was before.
     pub(super) before: Option<PathBuf>,
 }
@@ -81,10 +81,25 @@ enum Kind {
 impl Programs {
     /// Builds what is not there yet. Without Go there are no parts: then the figures of those who need them are missing.
     pub(super) fn ensure(given: &Given) -> Result<Self> {
-        let parts = parts::ensure(&[Part::Etcd, Part::KubeApiserver, Part::Kubectl]);
+        Self::ensure_with(given, &[])
+    }
+
+    /// The same, and these parts too.
+    pub(super) fn ensure_with(given: &Given, more: &[Part]) -> Result<Self> {
+        let parts = parts::ensure(&[&[Part::Etcd, Part::KubeApiserver, Part::Kubectl], more].concat());
         let parts = parts.map_err(|error| format!("not measured: {error:#}"));
         let cadastre = given.cadastre.clone().map_or_else(build, Ok)?;
         Ok(Self { cadastre, before: given.before.clone(), parts })
+    }
+
+    /// Our program.
+    pub(super) fn cadastre(&self) -> &Path {
+        &self.cadastre
+    }
+
+    /// The program of a part.
+    pub(super) fn part(&self, part: Part) -> Result<PathBuf> {
+        self.parts.as_ref().map(|parts| parts.binary(part)).map_err(|why| anyhow::anyhow!("{why}"))
     }
 
     /// Whether that server can be measured here; if not, the figures say why.
@@ -107,15 +122,14 @@ impl Programs {
     /// Starts a server on what is in the folder, and says how long it took until it was ready, its etcd included. The flags are
     /// those that all servers know.
     pub(super) fn start(&self, place: Place, folder: &Path, flags: &[&str]) -> Result<(Server, Duration)> {
-        let part = |part| self.parts.as_ref().map(|parts| parts.binary(part)).map_err(|why| anyhow::anyhow!("{why}"));
         let started = Instant::now();
         let etcd = match place {
-            Place::Etcd | Place::Control => Some(Etcd::start(&part(Part::Etcd)?, &folder.join("etcd"))?),
+            Place::Etcd | Place::Control => Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?),
             Place::Embedded | Place::Before | Place::Tended => None,
         };
         let mut flags = flags.to_vec();
         let kind = if let (Place::Control, Some(etcd)) = (place, &etcd) {
-            let (program, kubectl) = (part(Part::KubeApiserver)?, part(Part::Kubectl)?);
+            let (program, kubectl) = (self.part(Part::KubeApiserver)?, self.part(Part::Kubectl)?);
             flags.push("--authorization-mode=AlwaysAllow");
             Kind::Control(KubeApiserver::start(&program, &kubectl, etcd.url(), &folder.join("apiserver"), &flags)?)
         } else {
@@ -147,6 +161,14 @@ impl Server {
         })
     }
 
+    /// The kubeconfig of one who may do everything.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        match &self.kind {
+            Kind::Ours(cadastre, _) => cadastre.kubeconfig(),
+            Kind::Control(server) => server.kubeconfig().to_path_buf(),
+        }
+    }
+
     /// The resident memory of all its processes, in bytes: now, or when it was most.
     pub(super) fn resident(&self, peak: bool) -> Result<u64> {
         let front = match &self.kind {
@@ -155,12 +177,7 @@ impl Server {
         };
         let pids = std::iter::once(front).chain(self.etcd.as_ref().and_then(Etcd::pid));
         let field = if peak { "VmHWM:" } else { "VmRSS:" };
-        pids.map(|pid| {
-            let path = format!("/proc/{pid}/status");
-            let status = fs::read_to_string(&path).with_context(|| format!("no {path}"))?;
-            kilobytes(&status, field).map(|size| size * 1024).with_context(|| format!("no {field} in {path}"))
-        })
-        .sum()
+        pids.map(|pid| memory(pid, field)).sum()
     }
 
     /// Ends it in order.
@@ -179,9 +196,14 @@ fn build() -> Result<PathBuf> {
     cargo::built(cargo::command().args(["build", "--release", "--package", "cadastre"]), "cadastre")
 }
 
+/// The folder of that name, as it was left.
+pub(super) fn kept(name: &str) -> PathBuf {
+    data().join(name)
+}
+
 /// An empty folder on the disk of this repository, not in a temporary file system that may be memory.
 pub(super) fn folder(name: &str) -> Result<PathBuf> {
-    let folder = data().join(name);
+    let folder = kept(name);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("could not empty {}", folder.display()))?;
     }
@@ -196,6 +218,17 @@ pub(super) fn clear() -> Result<()> {
 
 fn data() -> PathBuf {
     process::repo_root().join("target/bench-data")
+}
+
+/// The resident memory of a process, in bytes.
+pub(super) fn resident_of(pid: u32) -> Result<u64> {
+    memory(pid, "VmRSS:")
+}
+
+fn memory(pid: u32, field: &str) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("no {path}"))?;
+    kilobytes(&status, field).map(|size| size * 1024).with_context(|| format!("no {field} in {path}"))
 }
 
 /// A size in `/proc/PID/status`.

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustls::pki_types::pem::PemObject;
@@ -17,11 +17,15 @@ use serde_json::Value;
 /// A server that says nothing for this long is taken for gone; then it is asked again.
 const SILENCE: Duration = Duration::from_secs(20);
 
+/// A connection that was not used for this long is not used again. Servers close what is idle for longer than a minute, and then
+/// nobody could tell what became of a request that crossed their farewell.
+const IDLE: Duration = Duration::from_secs(30);
+
 const JSON: &str = "application/json";
 
 /// Whose server it is, for what its answers promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Promise {
+pub(crate) enum Promise {
     /// Ours: what it answers with 503 was definitely not done.
     Ours,
     /// The control: a failure of its own leaves open what was done.
@@ -29,7 +33,7 @@ pub(super) enum Promise {
 }
 
 /// Where to go, and as whom.
-pub(super) struct Target {
+pub(crate) struct Target {
     promise: Promise,
     address: String,
     token: String,
@@ -38,7 +42,7 @@ pub(super) struct Target {
 
 /// What became of a request.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// Nothing was sent: nobody was there.
     Unsent,
     /// It was sent, and no answer came.
@@ -48,16 +52,17 @@ pub(super) enum Reply {
 }
 
 /// One client: a connection while there is one.
-pub(super) struct Client {
+pub(crate) struct Client {
     target: Arc<Target>,
-    connection: Option<Connection>,
+    /// And when it was last used.
+    connection: Option<(Connection, Instant)>,
 }
 
 type Connection = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Target {
     /// A server at `address` (`HOST:PORT`), known by the certificates in a file, and a token for it.
-    pub(super) fn new(promise: Promise, address: &str, authority: &Path, token: String) -> Result<Self> {
+    pub(crate) fn new(promise: Promise, address: &str, authority: &Path, token: String) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         let certificates = CertificateDer::pem_file_iter(authority);
         for certificate in certificates.with_context(|| format!("no certificates in {}", authority.display()))? {
@@ -96,7 +101,7 @@ impl Target {
 }
 
 impl Client {
-    pub(super) fn new(target: &Arc<Target>) -> Self {
+    pub(crate) fn new(target: &Arc<Target>) -> Self {
         Self { target: Arc::clone(target), connection: None }
     }
 
@@ -105,21 +110,20 @@ impl Client {
     }
 
     /// Sends a request, whose body is JSON, and waits for the answer.
-    pub(super) fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+    pub(crate) fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Reply {
         self.send_as(JSON, method, path, body)
     }
 
     /// The same, with a body of that media type.
     pub(super) fn send_as(&mut self, media: &str, method: &str, path: &str, body: Option<&Value>) -> Reply {
-        let Some(mut connection) = self.connection.take().or_else(|| self.target.connect().ok()) else {
-            return Reply::Unsent;
-        };
+        let known = self.connection.take().filter(|(_, used)| used.elapsed() < IDLE).map(|(connection, _)| connection);
+        let Some(mut connection) = known.or_else(|| self.target.connect().ok()) else { return Reply::Unsent };
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = self.target.head(method, path, media, body.len()) + &body;
         let asked = connection.get_mut().write_all(request.as_bytes()).and_then(|()| connection.get_mut().flush());
         let Ok((answer, whole)) = asked.and_then(|()| answer(&mut connection)) else { return Reply::Lost };
         if whole {
-            self.connection = Some(connection);
+            self.connection = Some((connection, Instant::now()));
         }
         answer
     }

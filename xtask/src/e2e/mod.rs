@@ -6,8 +6,9 @@
 
 mod cargo_tests;
 mod check;
-mod client;
+pub(crate) mod client;
 mod clients;
+mod cni;
 mod crash;
 mod fidelity;
 mod gateway;
@@ -18,6 +19,7 @@ mod kube_rs;
 mod kubectl;
 mod managers;
 mod method;
+mod nodes;
 mod objects;
 mod openapi;
 mod replicas;
@@ -25,9 +27,11 @@ mod report;
 mod restarting;
 mod servers;
 mod services;
+mod small_disk;
 mod soak;
 mod stand;
 mod store;
+mod story;
 mod wire;
 
 use std::hash::{BuildHasher, RandomState};
@@ -54,14 +58,14 @@ pub(crate) struct Options {
     /// Run on this server only; may be repeated
     #[arg(long, value_name = "SERVER")]
     on: Vec<Place>,
-    /// Of the suites `server`, `services`, `upstream`, `clients`, `kube-rs` and `replicas`, run only the cases whose names
-    /// contain this
+    /// Of the suites `server`, `services`, `nodes`, `cni`, `upstream`, `clients`, `kube-rs` and `replicas`, run only the cases whose
+    /// names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// How often the faults strike, instead of as often as the suite finds right
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// How many writes the suite `soak` waits for, instead of a million
+    /// How many writes the suite `soak` waits for, instead of a million; or the long run of `nodes`, instead of a hundred thousand
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
     /// Begin the random choices of writers and faults with this number, instead of another one each time; a quick run
@@ -71,7 +75,7 @@ pub(crate) struct Options {
     /// Write what came of the suite `upstream` to docs/reference/compatibility.md
     #[arg(long, conflicts_with_all = ["quick", "on", "only"])]
     write_docs: bool,
-    /// Run this program instead of building it
+    /// Run this program instead of building it; of the suite `cni`, this plugin
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
 }
@@ -111,6 +115,12 @@ enum Suite {
     /// Random writes of Services, ranges and addresses in four sorts of clusters: what ours answers, and what there is then, must
     /// be as with the control; the examples; two servers that are asked for the same address; kill -9 while addresses are given and freed
     Services,
+    /// Nodes get their pod CIDRs, from `cadastre up` and from `cadastre controller node` beside the control: what the peers' suites ask,
+    /// what goes wrong with the peers, controllers that are killed, doubled and cut off, nodes that others served, a long random run
+    Nodes,
+    /// Pod addresses on secondary networks: tables that the real whereabouts, which is the control, and ours must answer alike, real
+    /// networks, kill -9, full disks, many nodes
+    Cni,
     /// kill -9 again and again under load: nothing acknowledged is lost, no watch misses or repeats an event
     Crash,
     /// The same, with a disk that is full again and again
@@ -148,7 +158,7 @@ pub(crate) enum Place {
 
 impl Suite {
     /// All but the soak, which takes long.
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Server,
         Self::Objects,
         Self::Openapi,
@@ -159,6 +169,8 @@ impl Suite {
         Self::Managers,
         Self::Wire,
         Self::Services,
+        Self::Nodes,
+        Self::Cni,
         Self::Crash,
         Self::DiskFull,
         Self::EtcdLeader,
@@ -181,9 +193,10 @@ impl Suite {
             (Self::Managers | Self::Crash, false) => &[Place::Embedded, Place::Etcd],
             (Self::Services, false) => &[Place::Embedded, Place::Etcd, Place::Replicas],
             (Self::Services, true) => &[Place::Embedded, Place::Replicas],
-            (Self::Managers | Self::Wire | Self::Crash, true) | (Self::DiskFull | Self::Objects | Self::Openapi, _) => {
-                &[Place::Embedded]
-            }
+            (Self::Nodes, _) => &[Place::Embedded, Place::Replicas, Place::Control],
+            (Self::Cni, false) => &[Place::Control, Place::Embedded],
+            (Self::Managers | Self::Wire | Self::Crash | Self::Cni, true)
+            | (Self::DiskFull | Self::Objects | Self::Openapi, _) => &[Place::Embedded],
             (Self::Store, _) | (Self::EtcdLeader, true) => &[Place::Etcd],
             (Self::Patch | Self::Protobuf | Self::Apply, _) => &[Place::Control],
             (Self::EtcdLeader, false) => &[Place::Control, Place::Etcd],
@@ -243,6 +256,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Suite::Services => each(services::SUITE, places, &mut report, |place, report| {
                 services::run(&servers, options, place, report)
             }),
+            Suite::Nodes => placed(nodes::SUITE, nodes::run, &servers, options, places, &mut report),
+            Suite::Cni => placed(cni::SUITE, cni::run, &servers, options, places, &mut report),
             Suite::Crash => crash::run(crash::Scenario::Restart, &servers, options, places, &mut report),
             Suite::DiskFull => crash::run(crash::Scenario::DiskFull, &servers, options, places, &mut report),
             Suite::EtcdLeader => crash::run(crash::Scenario::EtcdLeader, &servers, options, places, &mut report),

@@ -12,6 +12,7 @@ use super::client::{Promise, Target};
 use super::{Options, Place, Suite};
 use crate::https::Endpoint;
 use crate::parts::{self, Part, Parts};
+use crate::pods::whereabouts;
 use crate::{cargo, process};
 
 /// The control is to have every admission plugin that it has by itself; and the beta versions of the two kinds, which it
@@ -54,13 +55,13 @@ impl Servers {
     pub(super) fn prepare(options: &Options, plan: &[(Suite, Vec<Place>)]) -> Result<Self> {
         let needed = parts_for(plan);
         let parts = if needed.is_empty() { None } else { Some(parts::ensure(&needed)?) };
-        let ours = plan
-            .iter()
-            .any(|(suite, places)| *suite != Suite::Store && places.iter().any(|place| *place != Place::Control));
+        let ours = plan.iter().any(|(suite, places)| {
+            !matches!(suite, Suite::Store | Suite::Cni) && places.iter().any(|place| runs_ours(*suite, *place))
+        });
         let cadastre = match &options.cadastre {
             _ if !ours => None,
             Some(given) => Some(fs::canonicalize(given).with_context(|| format!("no {}", given.display()))?),
-            None => Some(build(options.quick)?),
+            None => Some(build("cadastre", "cadastre", options.quick)?),
         };
         Ok(Self { logs: process::repo_root().join("target/e2e"), parts, cadastre })
     }
@@ -77,8 +78,13 @@ impl Servers {
 
     /// The program of a part that the plan needs.
     pub(super) fn part(&self, part: Part) -> Result<PathBuf> {
-        let parts = self.parts.as_ref().with_context(|| format!("{} was not asked for", part.name()))?;
+        let parts = self.parts().with_context(|| format!("{} was not asked for", part.name()))?;
         Ok(parts.binary(part))
+    }
+
+    /// All parts that the plan needs.
+    pub(super) fn parts(&self) -> Result<&Parts> {
+        self.parts.as_ref().context("no parts were asked for")
     }
 
     /// Our program.
@@ -218,6 +224,11 @@ pub(super) fn control_inputs() -> String {
     )
 }
 
+/// Whether our program runs in that place: everywhere but beside the control, and also there if it is a controller.
+fn runs_ours(suite: Suite, place: Place) -> bool {
+    place != Place::Control || suite == Suite::Nodes
+}
+
 /// The parts that the suites need there.
 fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
     const CONTROL: [Part; 3] = [Part::Etcd, Part::KubeApiserver, Part::Kubectl];
@@ -240,7 +251,13 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
                 need(&[Part::KubeControllerManager]);
             }
             Suite::Upstream => need(&[Part::Kubectl, Part::KubeControllerManager, Part::EndToEndTests]),
-            Suite::Kcm => need(&[Part::Kubectl, Part::KubeControllerManager]),
+            Suite::Kcm | Suite::Nodes => need(&[Part::Kubectl, Part::KubeControllerManager]),
+            Suite::Cni => {
+                // The control is its own judge and has no networks; ours needs no server.
+                let ours = places.iter().any(|place| *place != Place::Control);
+                need(if ours { &[Part::Cnitool, Part::Bridge] } else { &[] });
+                need(if places.contains(&Place::Control) { &whereabouts::PARTS } else { &[] });
+            }
             _ => {}
         }
         if places.contains(&Place::Etcd) || places.contains(&Place::Replicas) {
@@ -253,15 +270,15 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
     parts
 }
 
-/// Builds our program: as it is released, or as quickly as it can be had.
-fn build(quick: bool) -> Result<PathBuf> {
+/// Builds one of our programs: as it is released, or as quickly as it can be had.
+pub(super) fn build(package: &str, program: &str, quick: bool) -> Result<PathBuf> {
     let mut command = cargo::command();
-    command.args(["build", "--package", "cadastre"]);
+    command.args(["build", "--package", package, "--bin", program]);
     if !quick {
         command.arg("--release");
     }
-    eprintln!("building cadastre{}", if quick { "" } else { " in release" });
-    cargo::built(&mut command, "cadastre")
+    eprintln!("building {program}{}", if quick { "" } else { " in release" });
+    cargo::built(&mut command, program)
 }
 
 #[cfg(test)]
@@ -281,5 +298,7 @@ mod tests {
         assert_eq!(parts_for(&[(Suite::Kcm, vec![Place::Replicas])]), [kcm[0], kcm[1], Part::Etcd]);
         assert_eq!(parts_for(&[(Suite::Kcm, vec![Place::Control])]).len(), 4);
         assert!(parts_for(&[(Suite::Patch, vec![Place::Control])]).is_empty(), "a judge needs no server");
+        assert_eq!(parts_for(&[(Suite::Cni, vec![Place::Embedded])]), [Part::Cnitool, Part::Bridge]);
+        assert!(parts_for(&[(Suite::Cni, vec![Place::Control])]).contains(&Part::Whereabouts));
     }
 }

@@ -10,12 +10,16 @@ use testkit::real::{Etcd, EtcdCluster, KubeApiserver, Kubectl};
 use super::{Part, Parts};
 use crate::process;
 
-/// Each part says its version; then kube-apiserver on etcd serves kubectl, and a cluster of etcd survives its leader.
+/// Each part says its version, or which versions of CNI it speaks; then kube-apiserver on etcd serves kubectl, and a cluster of etcd survives its leader.
 pub(super) fn run(parts: &Parts) -> Result<()> {
     for part in Part::ALL {
-        if part != Part::Kubectl {
-            let said = process::output(Command::new(parts.binary(part)).arg("--version"))?;
+        if let Some(flag) = part.version_flag() {
+            let said = process::output(Command::new(parts.binary(part)).arg(flag))?;
             ensure!(said.contains(part.version()), "{} says another version: {said}", part.name());
+        }
+        if part.is_plugin() {
+            let asked = process::output(Command::new(parts.binary(part)).env("CNI_COMMAND", "VERSION"))?;
+            ensure!(asked.contains("\"1.1.0\""), "{} does not speak CNI 1.1.0: {asked}", part.name());
         }
     }
     let scratch = tempfile::Builder::new().prefix("cadastre-parts-").tempdir()?;

@@ -1,7 +1,7 @@
 //! `cargo xtask parts`: the real components that suites and benchmarks need, built from their modules and kept.
 //!
 //! A part is a program of somebody else, built from a released version with no change. It lies in the cache at
-//! `parts/NAME-VERSION/NAME`, with the inputs of its build beside it; it is built again when they change. Whoever needs
+//! `parts/NAME-VERSION/NAME`, with the inputs of its build and what else is needed of its modules beside it; it is built again when they change. Whoever needs
 //! parts calls [`ensure`].
 
 mod check;
@@ -78,6 +78,12 @@ impl Parts {
         self.folder_of(part).join(part.name())
     }
 
+    /// The files of its modules that are kept beside a part, by their own names.
+    pub(crate) fn kept(&self, part: Part) -> Vec<PathBuf> {
+        let names = part.recipe().kept.iter().filter_map(|kept| Path::new(kept.path).file_name());
+        names.map(|name| self.folder_of(part).join(name)).collect()
+    }
+
     fn folder_of(&self, part: Part) -> PathBuf {
         self.folder.join(format!("{}-{}", part.name(), part.version()))
     }
@@ -93,7 +99,8 @@ impl Parts {
         for part in wanted {
             let inputs = part.recipe().inputs(modules)?;
             let same = fs::read_to_string(self.mark(*part)).is_ok_and(|mark| mark == inputs);
-            if !(same && self.binary(*part).is_file()) {
+            let whole = self.binary(*part).is_file() && self.kept(*part).iter().all(|file| file.is_file());
+            if !(same && whole) {
                 missing.push(*part);
             }
         }
@@ -113,7 +120,16 @@ impl Parts {
             flags: &recipe.flags,
             variables: recipe.variables,
         };
-        self.install(part, &recipe.inputs(modules)?, |output| go::build(go, &program, output))?;
+        self.install(part, &recipe.inputs(modules)?, |output| {
+            go::build(go, &program, output)?;
+            for (kept, file) in recipe.kept.iter().zip(self.kept(part)) {
+                let from = go::module_folder(go, &module, kept.module)?.join(kept.path);
+                let bytes = fs::read(&from).with_context(|| format!("could not read {}", from.display()))?;
+                // Written, not copied: files of the module cache are not writable, and so copies of them are not.
+                fs::write(&file, bytes).with_context(|| format!("could not write {}", file.display()))?;
+            }
+            Ok(())
+        })?;
         eprintln!("{label}: built in {} s", started.elapsed().as_secs());
         Ok(())
     }

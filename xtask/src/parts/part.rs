@@ -2,6 +2,7 @@
 //!
 //! All that decides what comes out of a build is in [`Recipe::inputs`]. Knows nothing of the cache.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use clap::ValueEnum;
 /// Files that fix the version of every module of a build.
 const LOCKS: [&str; 2] = ["go.mod", "go.sum"];
 
-/// As both projects build their releases: no C, no paths of this machine and no debugging tables in the binary.
+/// As the projects build their releases: no C, no paths of this machine and no debugging tables in the binary.
 const VARIABLES: &[(&str, &str)] = &[("CGO_ENABLED", "0")];
 const STRIPPED: &str = "-ldflags=-s -w";
 
@@ -33,7 +34,38 @@ pub(crate) enum Part {
     /// The end-to-end tests of Kubernetes
     #[value(name = "e2e.test")]
     EndToEndTests,
+    /// The CNI plugin that pods on secondary networks get their addresses from elsewhere
+    Whereabouts,
+    /// Its controller, which gives each node a slice of a network
+    NodeSliceController,
+    /// The container runtime's side of CNI, by hand
+    Cnitool,
+    /// The CNI plugin that joins pods by a bridge
+    Bridge,
+    /// The CNI plugin that gives pods a MAC address on an interface of the node
+    Macvlan,
+    /// The CNI plugin that gives out addresses of one node
+    HostLocal,
 }
+
+/// Files of a module that are kept beside the program which was built from it, because it is of no use without them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) module: &'static str,
+    /// The file, as it is called in the module.
+    pub(super) path: &'static str,
+}
+
+/// The kinds of objects that whereabouts reads and writes.
+const WHEREABOUTS_KINDS: &[Kept] = &[
+    Kept { module: WHEREABOUTS, path: "doc/crds/whereabouts.cni.cncf.io_ippools.yaml" },
+    Kept { module: WHEREABOUTS, path: "doc/crds/whereabouts.cni.cncf.io_nodeslicepools.yaml" },
+    Kept { module: WHEREABOUTS, path: "doc/crds/whereabouts.cni.cncf.io_overlappingrangeipreservations.yaml" },
+    Kept { module: NETWORKS, path: "artifacts/networks-crd.yaml" },
+];
+const WHEREABOUTS: &str = "github.com/k8snetworkplumbingwg/whereabouts";
+const PLUGINS: &str = "github.com/containernetworking/plugins/plugins";
+const NETWORKS: &str = "github.com/k8snetworkplumbingwg/network-attachment-definition-client";
 
 /// How a part is built.
 pub(super) struct Recipe {
@@ -45,12 +77,25 @@ pub(super) struct Recipe {
     pub(super) package: String,
     pub(super) flags: Vec<String>,
     pub(super) variables: &'static [(&'static str, &'static str)],
+    /// What is kept of its modules besides the program.
+    pub(super) kept: &'static [Kept],
 }
 
 impl Part {
     /// Every part, the quickest build first.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Etcd, Self::Kubectl, Self::KubeApiserver, Self::KubeControllerManager, Self::EndToEndTests];
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Cnitool,
+        Self::Bridge,
+        Self::Macvlan,
+        Self::HostLocal,
+        Self::Etcd,
+        Self::Whereabouts,
+        Self::NodeSliceController,
+        Self::Kubectl,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::EndToEndTests,
+    ];
 
     /// The name of the program.
     pub(crate) fn name(self) -> &'static str {
@@ -60,6 +105,12 @@ impl Part {
             Self::KubeApiserver => "kube-apiserver",
             Self::KubeControllerManager => "kube-controller-manager",
             Self::EndToEndTests => "e2e.test",
+            Self::Whereabouts => "whereabouts",
+            Self::NodeSliceController => "node-slice-controller",
+            Self::Cnitool => "cnitool",
+            Self::Bridge => "bridge",
+            Self::Macvlan => "macvlan",
+            Self::HostLocal => "host-local",
         }
     }
 
@@ -68,34 +119,65 @@ impl Part {
         match self {
             Self::Etcd => "3.7.3",
             Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager | Self::EndToEndTests => "1.36.3",
+            Self::Whereabouts | Self::NodeSliceController => "0.9.4",
+            Self::Cnitool => "1.3.1",
+            Self::Bridge | Self::Macvlan | Self::HostLocal => "1.9.1",
         }
     }
 
-    pub(super) fn recipe(self) -> Recipe {
-        let trimmed = "-trimpath".to_owned();
+    /// How it is asked which version it is, where it can be asked that.
+    pub(super) fn version_flag(self) -> Option<&'static str> {
         match self {
-            Self::Etcd => Recipe {
-                verb: &["build"],
-                module: "etcd",
-                package: "go.etcd.io/etcd/server/v3".to_owned(),
-                flags: vec![trimmed, STRIPPED.to_owned()],
-                variables: VARIABLES,
-            },
-            Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager => Recipe {
-                verb: &["build"],
-                module: "kubernetes",
-                package: format!("k8s.io/kubernetes/cmd/{}", self.name()),
-                flags: vec![trimmed, format!("{STRIPPED}{}", stamps(self.version()))],
-                variables: VARIABLES,
-            },
+            Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager | Self::EndToEndTests => Some("--version"),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a CNI plugin, which is asked which versions of CNI it speaks.
+    pub(super) fn is_plugin(self) -> bool {
+        matches!(self, Self::Whereabouts | Self::Bridge | Self::Macvlan | Self::HostLocal)
+    }
+
+    pub(super) fn recipe(self) -> Recipe {
+        let stamps = match self {
+            Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager | Self::EndToEndTests => {
+                stamps(self.version())
+            }
+            _ => String::new(),
+        };
+        Recipe {
+            verb: if self == Self::EndToEndTests { &["test", "-c", "-vet=off"] } else { &["build"] },
+            module: self.module(),
+            package: self.package(),
+            flags: vec!["-trimpath".to_owned(), format!("{STRIPPED}{stamps}")],
+            variables: VARIABLES,
+            kept: if self == Self::Whereabouts { WHEREABOUTS_KINDS } else { &[] },
+        }
+    }
+
+    fn module(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager => "kubernetes",
             // A module of its own: one that had its dependencies too would have the others built again.
-            Self::EndToEndTests => Recipe {
-                verb: &["test", "-c", "-vet=off"],
-                module: "kubernetes-e2e",
-                package: "k8s.io/kubernetes/test/e2e".to_owned(),
-                flags: vec![trimmed, format!("{STRIPPED}{}", stamps(self.version()))],
-                variables: VARIABLES,
-            },
+            Self::EndToEndTests => "kubernetes-e2e",
+            Self::Whereabouts | Self::NodeSliceController => "whereabouts",
+            Self::Cnitool | Self::Bridge | Self::Macvlan | Self::HostLocal => "cni",
+        }
+    }
+
+    fn package(self) -> String {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
+            Self::Kubectl | Self::KubeApiserver | Self::KubeControllerManager => {
+                format!("k8s.io/kubernetes/cmd/{}", self.name())
+            }
+            Self::EndToEndTests => "k8s.io/kubernetes/test/e2e".to_owned(),
+            Self::Whereabouts => format!("{WHEREABOUTS}/cmd"),
+            Self::NodeSliceController => format!("{WHEREABOUTS}/cmd/nodeslicecontroller"),
+            Self::Cnitool => "github.com/containernetworking/cni/cnitool".to_owned(),
+            Self::Bridge | Self::Macvlan => format!("{PLUGINS}/main/{}", self.name()),
+            Self::HostLocal => format!("{PLUGINS}/ipam/{}", self.name()),
         }
     }
 }
@@ -104,6 +186,9 @@ impl Recipe {
     /// Everything that decides what a build produces, as text: equal inputs, equal part. `modules` is `xtask/parts`.
     pub(super) fn inputs(&self, modules: &Path) -> Result<String> {
         let mut inputs = format!("{:?} go {} {:?} {}\n", self.variables, self.verb.join(" "), self.flags, self.package);
+        for kept in self.kept {
+            let _ = writeln!(inputs, "{} of {}", kept.path, kept.module);
+        }
         for lock in LOCKS {
             let path = modules.join(self.module).join(lock);
             let text = fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
@@ -134,11 +219,12 @@ mod tests {
             let module =
                 fs::read_to_string(repo_root().join("xtask/parts").join(recipe.module).join("go.mod")).unwrap();
             let package = recipe.package.as_str();
-            let inside = ["/cmd/", "/test/"].into_iter().find_map(|folder| package.split_once(folder));
-            let required = inside.map_or(package, |(module, _)| module);
-            let line = format!("\t{required} v{} // indirect\n", part.version());
-            assert!(module.contains(&line), "{} is not in {}/go.mod", line.trim(), recipe.module);
-            assert!(module.contains(&format!("{}\n", recipe.package)), "{} is no tool there", recipe.package);
+            let required = module.lines().filter_map(|line| line.trim().strip_suffix(" // indirect")?.split_once(' '));
+            let holds =
+                |name: &str| package.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            let (_, version) = required.filter(|(name, _)| holds(name)).max_by_key(|(name, _)| name.len()).unwrap();
+            assert_eq!(version, format!("v{}", part.version()), "{package} in {}/go.mod", recipe.module);
+            assert!(module.contains(&format!("{package}\n")), "{package} is no tool there");
         }
     }
 

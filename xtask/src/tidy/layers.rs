@@ -9,7 +9,7 @@ use super::Finding;
 use super::files::Files;
 use super::manifest::{self, Manifest};
 
-const ORDER: &[&str] = &["space", "api", "store", "server", "controllers", "cni", "cadastre", "testkit"];
+const ORDER: &[&str] = &["space", "api", "store", "server", "controllers", "cni", "agent", "cadastre", "testkit"];
 /// Last in the order, because it may know every crate; yet the tests of every crate may use it.
 const TEST_ONLY: &str = "testkit";
 

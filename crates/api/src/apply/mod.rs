@@ -253,7 +253,12 @@ impl<'a> Target<'a> {
         let last = managers.of(&manager).cloned().unwrap_or_default();
         let set = fields(root, config).recursive_difference(self.write.ignored);
         managers.set(&manager, &self.api_version, set);
-        let new = prune::prune(root, merge::merge(root, live, config), &last, &managers.all());
+        let (merged, owned) = (merge::merge(root, live, config), managers.all());
+        let whole = self.definition.custom.then(|| merged.clone());
+        let mut new = prune::prune(root, merged, &last, &owned);
+        if let Some(whole) = whole {
+            prune::restore_emptied(root, &whole, &mut new, &owned);
+        }
         let change = self.change(fields_of(live), fields_of(&new));
         let conflicts = managers.conflicts(&change, &manager);
         if !force && !conflicts.is_empty() {

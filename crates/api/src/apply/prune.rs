@@ -26,6 +26,42 @@ pub(super) fn prune(root: Shape, merged: Value, last: &Set, owned: &Set) -> Valu
     remove(root, &merged, &there.difference(&kept).intersection(&last))
 }
 
+/// Where what lost all it had, and is null now, is somebody's as such, it is empty again, as that one wrote it.
+///
+/// Only of kinds without Go types: with them null is what upstream makes of it, and stores as absent. Without them its server
+/// refuses the null (`spec.part in body must be of type object: "null"`), so nobody could withdraw what they put into it.
+pub(super) fn restore_emptied(shape: Shape, merged: &Value, pruned: &mut Value, owned: &Set) {
+    match (shape, merged, pruned) {
+        (Shape::Map { entries, atomic: false }, Value::Object(merged), Value::Object(pruned)) => {
+            for (name, value) in pruned {
+                let node = owned.get(&super::element::Element::Field(name.clone()));
+                let (Some(node), Some(shape), Some(merged)) = (node, entries.get(name), merged.get(name)) else {
+                    continue;
+                };
+                match (shape, &mut *value) {
+                    (Shape::Map { atomic: false, .. }, Value::Null) if node.member && merged.is_object() => {
+                        *value = Value::Object(serde_json::Map::new());
+                    }
+                    (Shape::List { .. }, Value::Null) if node.member && merged.is_array() => {
+                        *value = Value::Array(Vec::new());
+                    }
+                    _ => restore_emptied(shape, merged, value, &node.below),
+                }
+            }
+        }
+        (Shape::List { items, kind }, Value::Array(merged), Value::Array(pruned)) if *kind != ListKind::Atomic => {
+            for value in pruned {
+                let Ok(element) = element(items, kind, value) else { continue };
+                let same = merged.iter().find(|item| super::shape::element(items, kind, item).as_ref() == Ok(&element));
+                if let (Some(merged), Some(node)) = (same, owned.get(&element)) {
+                    restore_emptied(Shape::of(items), merged, value, &node.below);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The value without these fields. What loses all that it had is null.
 fn remove(shape: Shape, value: &Value, doomed: &Set) -> Value {
     match (shape, value) {

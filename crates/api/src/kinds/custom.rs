@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use crate::crd::Custom;
 use crate::kind::{Column, Kind};
 use crate::names;
 use crate::object::Object;
@@ -15,6 +16,9 @@ pub(super) const CUSTOM: Kind = Kind {
     columns: &[Column::NAME, Column { ty: "date", ..Column::AGE }],
     ..Kind::BASE
 };
+
+/// How one is declared to other servers whose schema says all that there is to say.
+pub(super) const PLAIN: Custom = Custom { columns: &[], required: &[], constraints: &[] };
 
 /// A bad finalizer of a custom resource is only warned of, when it comes.
 fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {

@@ -197,7 +197,7 @@ fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     }
     for (index, endpoint) in list(object, "endpoints").iter().enumerate() {
         for (at, address) in texts(endpoint, "addresses").enumerate() {
-            warnings.extend(names::address_warning(&format!("endpoints[{index}].addresses[{at}]"), address));
+            warnings.extend(names::address_warning(format_args!("endpoints[{index}].addresses[{at}]"), address));
         }
     }
     warnings

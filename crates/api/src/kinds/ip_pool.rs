@@ -1,6 +1,6 @@
 //! `IPPool`s of whereabouts: who holds which address of a range, by the offset in it.
 
-use super::custom::CUSTOM;
+use super::custom::{CUSTOM, PLAIN};
 use crate::kind::{Kind, Stored};
 
 pub(super) static KIND: Kind = Kind {
@@ -11,6 +11,7 @@ pub(super) static KIND: Kind = Kind {
     singular: "ippool",
     stored: Stored { prefix: "ippools.whereabouts.cni.cncf.io", api_version: "whereabouts.cni.cncf.io/v1alpha1" },
     schema: "io.cncf.cni.whereabouts.v1alpha1.IPPool",
+    custom: Some(&PLAIN),
     ..CUSTOM
 };
 

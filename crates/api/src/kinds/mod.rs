@@ -34,6 +34,7 @@ mod token_review;
 
 use crate::kind::Kind;
 
+pub use cluster_cidr::{ClusterCidr, FamilyRange, SizeFrom, Sizing};
 pub use service::validate_addresses as validate_service_addresses;
 
 /// All kinds that are stored, in the order of discovery: by group, the preferred version of a group first, then by name.

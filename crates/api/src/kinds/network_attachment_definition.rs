@@ -1,6 +1,6 @@
 //! `NetworkAttachmentDefinition`s: a network that pods can be attached to, with its CNI configuration.
 
-use super::custom::CUSTOM;
+use super::custom::{CUSTOM, PLAIN};
 use crate::kind::{Kind, Stored};
 
 pub(super) static KIND: Kind = Kind {
@@ -11,5 +11,6 @@ pub(super) static KIND: Kind = Kind {
     short_names: &["nad", "net-attach-def"],
     stored: Stored { prefix: "network-attachment-definitions.k8s.cni.cncf.io", api_version: "k8s.cni.cncf.io/v1" },
     schema: "io.cncf.cni.k8s.v1.NetworkAttachmentDefinition",
+    custom: Some(&PLAIN),
     ..CUSTOM
 };

@@ -1,6 +1,6 @@
 //! `NodeSlicePool`s of whereabouts: which node holds which slice of a range.
 
-use super::custom::CUSTOM;
+use super::custom::{CUSTOM, PLAIN};
 use crate::kind::{Kind, Stored};
 
 pub(super) static KIND: Kind = Kind {
@@ -14,6 +14,7 @@ pub(super) static KIND: Kind = Kind {
         api_version: "whereabouts.cni.cncf.io/v1alpha1",
     },
     schema: "io.cncf.cni.whereabouts.v1alpha1.NodeSlicePool",
+    custom: Some(&PLAIN),
     ..CUSTOM
 };
 

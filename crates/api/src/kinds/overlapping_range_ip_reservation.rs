@@ -1,6 +1,7 @@
 //! `OverlappingRangeIPReservation`s of whereabouts: an address that is taken in every range that holds it.
 
-use super::custom::CUSTOM;
+use super::custom::{CUSTOM, PLAIN};
+use crate::crd::Custom;
 use crate::kind::{Kind, Stored};
 
 pub(super) static KIND: Kind = Kind {
@@ -14,6 +15,7 @@ pub(super) static KIND: Kind = Kind {
         api_version: "whereabouts.cni.cncf.io/v1alpha1",
     },
     schema: "io.cncf.cni.whereabouts.v1alpha1.OverlappingRangeIPReservation",
+    custom: Some(&Custom { required: &["spec"], ..PLAIN }),
     ..CUSTOM
 };
 

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::kind::Kind;
+use crate::schema::Definition;
 
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
@@ -71,6 +72,11 @@ pub fn document(name: &str, kinds: &[&Kind]) -> Option<Value> {
             },
         },
     }))
+}
+
+/// The schema of a structure with everything in it, as a `CustomResourceDefinition` has it.
+pub(crate) fn whole(definition: &Definition) -> Value {
+    schemas::whole(definition)
 }
 
 /// What a document is about.

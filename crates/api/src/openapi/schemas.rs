@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{LIST_META, Served, list_schema, reference};
+use super::{LIST_META, SCHEMAS, Served, list_schema, reference};
 use crate::kind::Kind;
 use crate::schema::{self, Definition, Descriptions, Field, ListKind, Patch, Type};
 
@@ -22,6 +22,35 @@ pub(super) fn of<'a>(names: impl IntoIterator<Item = &'a str>, served: &Served<'
         schemas.add(name);
     }
     Value::Object(schemas.made.into_iter().collect())
+}
+
+/// The schema of a structure with everything that it refers to in it, as a `CustomResourceDefinition` has it: only what such a
+/// schema can say. Metadata is told of to nobody there.
+pub(super) fn whole(definition: &Definition) -> Value {
+    let served = Served { group: "", version: "", kinds: &[] };
+    let mut schemas = Schemas { made: BTreeMap::new(), said: Descriptions::read(), served: &served };
+    let mut schema = schemas.structure(definition, true);
+    put_in(&mut schema, &schemas.made);
+    schema["properties"]["metadata"] = json!({ "type": "object" });
+    schema
+}
+
+/// Puts what is referred to where it is referred to.
+fn put_in(schema: &mut Value, made: &BTreeMap<String, Value>) {
+    let target = schema.pointer("/allOf/0/$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix(SCHEMAS));
+    if let Some(meant) = target.and_then(|name| made.get(name)).cloned() {
+        let description = schema["description"].take();
+        *schema = meant;
+        describe(schema, description.as_str());
+    }
+    match schema {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !name.starts_with("x-kubernetes-patch-"));
+            fields.values_mut().for_each(|part| put_in(part, made));
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(|part| put_in(part, made)),
+        _ => {}
+    }
 }
 
 struct Schemas<'a> {

@@ -20,94 +20,92 @@ use crate::{encoded, quantity};
 /// Rules that look at an object after this need not tell zero from absent, and upstream's do not.
 pub fn prune(root: &Definition, body: &mut Value) {
     if let Value::Object(fields) = body {
-        prune_structure(root, fields, root.custom);
+        Form { custom: root.custom, complete: false }.bring_structure(root, fields);
     }
 }
 
 /// Brings an object to the form that is stored and served: [`prune`]s it and adds what Go writes although it is zero.
 pub fn canonical(root: &Definition, body: &mut Value) {
     if let Value::Object(fields) = body {
-        prune_structure(root, fields, root.custom);
-        complete_structure(root, fields, root.custom);
+        Form { custom: root.custom, complete: true }.bring_structure(root, fields);
     }
 }
 
-fn prune_structure(definition: &Definition, fields: &mut Map<String, Value>, custom: bool) {
-    let custom = custom && !is_metadata(definition);
-    fields.retain(|name, value| {
-        let Some(field) = definition.fields.get(name) else { return false };
-        if value.is_null() {
-            return false;
-        }
-        prune_value(&field.ty, value, custom);
-        custom || field.go.pointer || !is_zero(&field.ty, value)
-    });
+/// The form that something is brought to. Every write goes through here more than once, so it is one walk for both steps.
+#[derive(Clone, Copy)]
+struct Form {
+    /// It has no Go type.
+    custom: bool,
+    /// What Go writes although it is zero is added.
+    complete: bool,
 }
 
-fn prune_value(ty: &Type, value: &mut Value, custom: bool) {
-    match (ty, value) {
-        (Type::Struct(_), Value::Object(fields)) => {
-            if let Some(definition) = resolve(ty) {
-                prune_structure(definition, fields, custom);
+impl Form {
+    /// Says whether nothing was left of it, apart from what was added.
+    fn bring_structure(self, definition: &Definition, fields: &mut Map<String, Value>) -> bool {
+        let form = Self { custom: self.custom && !is_metadata(definition), ..self };
+        fields.retain(|name, value| {
+            let Some(field) = definition.fields.get(name) else { return false };
+            if value.is_null() {
+                return false;
             }
+            let is_zero = form.bring(&field.ty, value);
+            form.custom || field.go.pointer || !is_zero
+        });
+        let is_zero = fields.is_empty();
+        if form.complete && !form.custom {
+            complete(definition, fields);
         }
-        (Type::List(ty), Value::Array(items)) => items.iter_mut().for_each(|item| prune_item(ty, item, custom)),
-        (Type::Map(ty), Value::Object(entries)) => entries.values_mut().for_each(|entry| prune_item(ty, entry, custom)),
-        _ if custom => {}
-        (Type::Time, Value::String(text)) => replace(text, time::canonical(text, Precision::Seconds)),
-        (Type::MicroTime, Value::String(text)) => replace(text, time::canonical(text, Precision::Micros)),
-        (Type::Bytes, Value::String(text)) => replace(text, encoded::canonical(text)),
-        (Type::Quantity, Value::String(text)) => replace(text, quantity::canonical(text)),
-        (Type::Quantity, number @ Value::Number(_)) => {
-            let text = number.to_string();
-            *number = Value::String(quantity::canonical(&text).unwrap_or(text));
+        is_zero
+    }
+
+    /// Says whether it is what Go holds when nothing was given.
+    fn bring(self, ty: &Type, value: &mut Value) -> bool {
+        match (ty, &mut *value) {
+            (Type::Struct(_), Value::Object(fields)) => {
+                return match resolve(ty) {
+                    Some(definition) => self.bring_structure(definition, fields),
+                    None => fields.is_empty(),
+                };
+            }
+            (Type::List(ty), Value::Array(items)) => items.iter_mut().for_each(|item| self.bring_item(ty, item)),
+            (Type::Map(ty), Value::Object(entries)) => {
+                entries.values_mut().for_each(|entry| self.bring_item(ty, entry));
+            }
+            _ if self.custom => {}
+            (Type::Time, Value::String(text)) => replace(text, time::canonical(text, Precision::Seconds)),
+            (Type::MicroTime, Value::String(text)) => replace(text, time::canonical(text, Precision::Micros)),
+            (Type::Bytes, Value::String(text)) => replace(text, encoded::canonical(text)),
+            (Type::Quantity, Value::String(text)) => replace(text, quantity::canonical(text)),
+            (Type::Quantity, number @ Value::Number(_)) => {
+                let text = number.to_string();
+                *number = Value::String(quantity::canonical(&text).unwrap_or(text));
+            }
+            _ => {}
         }
-        _ => {}
+        is_zero(ty, value)
+    }
+
+    /// A null among the items of a list or the values of a map stands for the zero value: it cannot be absent.
+    fn bring_item(self, ty: &Type, item: &mut Value) {
+        if item.is_null() && !self.custom {
+            *item = match ty {
+                Type::Bytes => Value::from(""),
+                Type::Struct(_) => Value::Object(Map::new()),
+                _ => zero(ty),
+            };
+        }
+        self.bring(ty, item);
     }
 }
 
-/// A null among the items of a list or the values of a map stands for the zero value: it cannot be absent.
-fn prune_item(ty: &Type, item: &mut Value, custom: bool) {
-    if item.is_null() && !custom {
-        *item = match ty {
-            Type::Bytes => Value::from(""),
-            Type::Struct(_) => Value::Object(Map::new()),
-            _ => zero(ty),
-        };
-    }
-    prune_value(ty, item, custom);
-}
-
-fn complete_structure(definition: &Definition, fields: &mut Map<String, Value>, custom: bool) {
-    let custom = custom && !is_metadata(definition);
-    for (name, value) in fields.iter_mut() {
-        if let Some(field) = definition.fields.get(name) {
-            complete_value(&field.ty, value, custom);
-        }
-    }
-    if custom {
-        return;
-    }
+/// Adds what Go writes although it is zero.
+fn complete(definition: &Definition, fields: &mut Map<String, Value>) {
     for name in &definition.always {
         if let Some(field) = definition.fields.get(name).filter(|_| !fields.contains_key(name)) {
             let value = if field.go.pointer { Value::Null } else { zero(&field.ty) };
             fields.insert(name.clone(), value);
         }
-    }
-}
-
-fn complete_value(ty: &Type, value: &mut Value, custom: bool) {
-    match (ty, value) {
-        (Type::Struct(_), Value::Object(fields)) => {
-            if let Some(definition) = resolve(ty) {
-                complete_structure(definition, fields, custom);
-            }
-        }
-        (Type::List(ty), Value::Array(items)) => items.iter_mut().for_each(|item| complete_value(ty, item, custom)),
-        (Type::Map(ty), Value::Object(entries)) => {
-            entries.values_mut().for_each(|entry| complete_value(ty, entry, custom));
-        }
-        _ => {}
     }
 }
 
@@ -135,7 +133,7 @@ fn zero(ty: &Type) -> Value {
         Type::Struct(_) => {
             let mut fields = Map::new();
             if let Some(definition) = resolve(ty) {
-                complete_structure(definition, &mut fields, false);
+                complete(definition, &mut fields);
             }
             Value::Object(fields)
         }

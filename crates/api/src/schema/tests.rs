@@ -140,6 +140,13 @@ fn kinds_without_a_go_type_are_held_against_their_schema() {
         format!("{path}: Invalid value: \"{found}\": {path} in body must be of type {wanted}: \"{found}\"")
     };
     let bits = |bits: Value| json!({"spec": {"perNodeHostBits": bits}});
+    let accepted = |time: &str| {
+        let (reason, message) = ("Accepted", "nodes are served");
+        let condition = json!({
+            "type": "Accepted", "status": "True", "reason": reason, "message": message, "lastTransitionTime": time,
+        });
+        json!({"status": {"conditions": [condition]}})
+    };
     let checked =
         "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.perNodeHostBits";
     let cases = [
@@ -163,6 +170,12 @@ fn kinds_without_a_go_type_are_held_against_their_schema() {
             CLUSTER_CIDR,
             json!({"spec": {"perNodeHostBits": 8, "nodeSelector": {"nodeSelectorTerms": [1]}}}),
             vec![of_type("spec.nodeSelector.nodeSelectorTerms[0]", "object", "integer")],
+        ),
+        (CLUSTER_CIDR, accepted("2026-01-01T00:00:00Z"), vec![]),
+        (
+            CLUSTER_CIDR,
+            accepted("yesterday"),
+            vec![of_type("status.conditions[0].lastTransitionTime", "date-time", "yesterday")],
         ),
         (IP_POOL, json!({"metadata": {"labels": 5}}), vec![]),
         (SERVICE, json!({"spec": 5}), vec![]),

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::table::{Definition, Type};
-use super::{is_metadata, resolve};
+use super::{is_metadata, resolve, time};
 use crate::field::{Errors, Path};
 
 /// Finds the values of another type than their field has, and the required fields that are absent.
@@ -59,6 +59,11 @@ fn value(ty: &Type, value: &Value, at: &Path, errors: &mut Errors) {
             }
         }
         (Type::Int32 | Type::Int64, _) => integer(ty, value, at, errors),
+        (Type::Time | Type::MicroTime, Value::String(text)) => {
+            if time::moment(text).is_none() {
+                errors.invalid(at, value, format!("{at} in body must be of type date-time: {text:?}"));
+            }
+        }
         (Type::Json, _) | (Type::Double, Value::Number(_)) | (Type::IntOrString, Value::String(_)) => {}
         (Type::IntOrString, Value::Number(number)) if number.is_i64() => {}
         _ => mismatch(named(ty), sort(value), at, errors),

@@ -15,7 +15,7 @@ pub struct LabelSelector {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+pub(super) struct Requirement {
     key: String,
     operator: Operator,
     /// Sorted, each once.
@@ -23,7 +23,7 @@ struct Requirement {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+pub(super) enum Operator {
     Equals,
     DoubleEquals,
     NotEquals,
@@ -70,9 +70,9 @@ impl fmt::Display for LabelSelector {
 }
 
 impl Requirement {
-    fn new(key: String, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
-        values.sort_unstable();
-        values.dedup();
+    pub(super) fn new(key: String, operator: Operator, values: Vec<String>) -> Result<Self, SelectorError> {
+        let requirement = Self::unchecked(key, operator, values);
+        let Self { key, values, .. } = &requirement;
         let mut errors = Errors::new();
         let path = Path::new("values");
         let compares = matches!(operator, Operator::GreaterThan | Operator::LessThan);
@@ -85,13 +85,32 @@ impl Requirement {
         for (index, value) in values.iter().enumerate() {
             let faults = names::label_value(value);
             if !faults.is_empty() {
-                errors.invalid(&path.index(index).key(&key), &Value::from(value.as_str()), faults.join("; "));
+                errors.invalid(&path.index(index).key(key), &Value::from(value.as_str()), faults.join("; "));
             }
         }
-        if errors.is_empty() { Ok(Self { key, operator, values }) } else { Err(SelectorError(errors.to_string())) }
+        if errors.is_empty() { Ok(requirement) } else { Err(SelectorError(errors.to_string())) }
     }
 
-    fn matches(&self, label: Option<&str>) -> bool {
+    /// The same of what is no label, or is known to be right.
+    pub(super) fn unchecked(key: String, operator: Operator, mut values: Vec<String>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        Self { key, operator, values }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    pub(super) fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    pub(super) fn matches(&self, label: Option<&str>) -> bool {
         let listed = |label: &str| self.values.iter().any(|value| value == label);
         let number = |text: &str| text.parse::<i64>().ok();
         let compare = |holds: fn(&i64, &i64) -> bool| {

@@ -7,13 +7,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use controllers::node::execute;
+use controllers::slice;
 use server::access::credentials::{Credentials, GivenIdentity};
 use server::access::pki::ServerName;
 use server::front::Limits;
 use store::embedded::{self, DirLock};
 use store::{Store, etcd};
 
+use super::nodes;
 use super::ranges::{PortRange, ServiceRanges};
+use crate::node_ipam::NodeIpam;
+use crate::slices::Slices;
+use crate::time::time;
 
 /// Where everything is kept, if nothing else is said.
 pub(crate) const DATA_DIR: &str = "./cadastre-data";
@@ -96,9 +102,18 @@ pub(crate) struct Options {
     /// How long Events stay after their last write
     #[arg(long, value_name = "TIME", default_value = "1h0m0s", value_parser = time, help_heading = "Lifecycle")]
     pub(super) event_ttl: Duration,
-    /// Leave dependents, namespaces and the finalizers of ranges alone, because kube-controller-manager looks after them
+    /// Leave dependents, namespaces, the finalizers of ranges and the pod CIDRs of nodes alone, because kube-controller-manager
+    /// looks after them
     #[arg(long, help_heading = "Lifecycle")]
     no_lifecycle: bool,
+    /// Run no controllers: nodes get no pod CIDRs and no slices from this server
+    #[arg(long, help_heading = "Lifecycle")]
+    no_controllers: bool,
+
+    #[command(flatten)]
+    node_ipam: NodeIpam,
+    #[command(flatten)]
+    slices: Slices,
 
     /// How long a request may take, watches aside
     #[arg(long, value_name = "TIME", default_value = "1m0s", value_parser = time, help_heading = "Limits")]
@@ -204,6 +219,24 @@ impl Options {
         !self.no_lifecycle
     }
 
+    /// How node IPAM is run in this process, if it is. Where another has the lifecycle, it has that too.
+    pub(super) fn node_ipam(&self) -> Result<Option<execute::Options>> {
+        let services: Vec<String> = self.service_cluster_ip_range.ranges().iter().map(ToString::to_string).collect();
+        let flags = self.node_ipam.flags(services.join(","))?;
+        let (settings, write_timeout) = (self.node_ipam.settings(), nodes::WRITE_TIMEOUT);
+        Ok(self.controls().then_some(execute::Options { settings, flags, write_timeout }))
+    }
+
+    /// How slices are given in this process, if they are.
+    pub(super) fn slices(&self) -> Option<slice::execute::Options> {
+        let (settings, write_timeout) = (self.slices.settings(), nodes::WRITE_TIMEOUT);
+        self.controls().then_some(slice::execute::Options { settings, write_timeout })
+    }
+
+    fn controls(&self) -> bool {
+        self.tends() && !self.no_controllers
+    }
+
     pub(super) fn limits(&self) -> Limits {
         Limits {
             connections: self.max_connections,
@@ -251,15 +284,6 @@ fn outward(listen: IpAddr) -> IpAddr {
         Ok(socket.local_addr()?.ip())
     };
     found("0.0.0.0:0", "192.0.2.1:9").or_else(|_| found("[::]:0", "[2001:db8::1]:9")).unwrap_or(reachable(listen))
-}
-
-/// A time as Go writes it: `1m0s`, `500ms`.
-fn time(text: &str) -> Result<Duration, String> {
-    let time: jiff::SignedDuration = text.parse().map_err(|_| "expected a time such as 30s or 1m30s".to_owned())?;
-    Duration::try_from(time)
-        .ok()
-        .filter(|time| !time.is_zero())
-        .ok_or_else(|| "it must be more than nothing".to_owned())
 }
 
 #[cfg(test)]
@@ -329,16 +353,6 @@ mod tests {
         ] {
             let error = options(flags).err().unwrap().to_string();
             assert!(error.contains(missing), "{error}");
-        }
-    }
-
-    #[test]
-    fn times_are_as_go_writes_them() {
-        assert_eq!(time("1m0s"), Ok(Duration::from_mins(1)));
-        assert_eq!(time("1h2m3s"), Ok(Duration::from_secs(3723)));
-        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
-        for wrong in ["", "60", "0s", "-1s", "soon"] {
-            assert!(time(wrong).is_err(), "{wrong}");
         }
     }
 }

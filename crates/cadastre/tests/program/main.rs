@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use http::Method;
-use process::{Running, cadastre};
+use process::{Controller, Running, cadastre, get};
 use serde_json::{Value, json};
 use server::access::kubeconfig::Kubeconfig;
 use tempfile::TempDir;
@@ -245,12 +245,129 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn help_shows_how() {
-    for command in ["up", "backup", "restore", "check"] {
-        let help = cadastre(&[command, "--help"]);
+    for command in
+        ["up", "backup", "restore", "check", "controller", "controller node", "controller slice", "manifests"]
+    {
+        let help = cadastre(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help"]].concat());
         assert_eq!(help.code, Some(0));
         assert!(help.stdout.contains("Examples:"), "{command}: {}", help.stdout);
         assert!(help.stdout.lines().count() > 15, "{command}: {}", help.stdout);
     }
     assert!(cadastre(&["--help"]).stdout.contains("cadastre up"));
     assert_eq!(cadastre(&["up", "--listen", "nowhere"]).code, Some(2));
+}
+
+const NODES: &str = "/api/v1/nodes";
+const RANGES: &str = "/apis/networking.x-k8s.io/v1/clustercidrs";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/node-ipam-controller";
+
+fn node(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } })
+}
+
+/// Waits until a node has a block.
+fn pod_cidr(running: &Running, name: &str) -> String {
+    loop {
+        let (code, node) = running.ask(Method::GET, &format!("{NODES}/{name}"), None);
+        assert_eq!(code, 200, "{node}");
+        if let Some(cidr) = node["spec"]["podCIDR"].as_str() {
+            return cidr.to_owned();
+        }
+    }
+}
+
+#[test]
+fn up_gives_nodes_their_blocks_unless_it_is_told_not_to() {
+    let home = TempDir::new().unwrap();
+    let running = Running::start(home.path(), &["--cluster-cidr", "10.244.0.0/16"]);
+    assert_eq!(running.ask(Method::POST, NODES, Some(&node("a"))).0, 201);
+    assert_eq!(pod_cidr(&running, "a"), "10.244.0.0/24");
+    // What the controllers in it count is among what it counts.
+    while !["node_ipam_controller_leading 1", "cadastre_slice_leading 1"]
+        .into_iter()
+        .all(|line| running.text("/metrics").contains(line))
+    {}
+    assert_eq!(running.stop(), Some(0));
+    for flag in ["--no-controllers", "--no-lifecycle"] {
+        let running = Running::start(home.path(), &[flag, "--cluster-cidr", "10.245.0.0/16"]);
+        let (_, ranges) = running.ask(Method::GET, RANGES, None);
+        let ranges = ranges["items"].as_array().unwrap();
+        assert_eq!(ranges.len(), 1, "no controller made the range that the flags say: {ranges:?}");
+        assert_eq!(ranges[0]["spec"]["ipv4"], "10.244.0.0/16");
+        assert_eq!(running.stop(), Some(0));
+    }
+}
+
+#[test]
+fn a_controller_serves_the_nodes_of_another_server_and_gives_up_its_lease() {
+    let home = TempDir::new().unwrap();
+    let running = Running::start(home.path(), &["--no-controllers"]);
+    let kubeconfig = home.path().join("kubeconfig");
+    let kubeconfig = ["--kubeconfig", kubeconfig.to_str().unwrap(), "--webserver-bind-address", "127.0.0.1:0"];
+    let mut controller = Controller::start(&[&kubeconfig[..], &["--leader-elect-id", "me"]].concat());
+    let address = controller.wait_for_log("shows health and metrics");
+    let address = address.rsplit_once("address=").unwrap().1.trim().to_owned();
+    let range = json!({
+        "apiVersion": "networking.x-k8s.io/v1", "kind": "ClusterCIDR", "metadata": { "name": "r" },
+        "spec": { "perNodeHostBits": 8, "ipv4": "10.1.0.0/16" },
+    });
+    assert_eq!(running.ask(Method::POST, NODES, Some(&node("a"))).0, 201);
+    while !get(&address, "/metrics").1.contains("node_ipam_controller_waiting_nodes 1\n") {}
+    assert_eq!(running.ask(Method::POST, RANGES, Some(&range)).0, 201);
+    assert_eq!(pod_cidr(&running, "a"), "10.1.0.0/24");
+    while !get(&address, "/metrics").1.contains("node_ipam_controller_allocation_latency_seconds_count 1\n") {}
+    assert_eq!(running.ask(Method::GET, LEASE, None).1["spec"]["holderIdentity"], "me");
+    assert_eq!(get(&address, "/readyz"), (200, "ok".to_owned()));
+    assert_eq!(get(&address, "/healthz").0, 200);
+    assert_eq!(get(&address, "/other").0, 404);
+    let (code, metrics) = get(&address, "/metrics");
+    assert_eq!(code, 200);
+    assert!(metrics.contains("node_ipam_controller_leading 1"), "{metrics}");
+    assert_eq!(controller.stop(), Some(0));
+    assert_eq!(running.ask(Method::GET, LEASE, None).1["spec"]["holderIdentity"], "");
+    // Another begins at once, and alone if it is told to.
+    let mut other = Controller::start(&[&kubeconfig[..], &["--leader-elect=false"]].concat());
+    assert_eq!(running.ask(Method::POST, NODES, Some(&node("b"))).0, 201);
+    assert_eq!(pod_cidr(&running, "b"), "10.1.1.0/24");
+    assert_eq!(other.stop(), Some(0));
+}
+
+#[test]
+fn a_controller_says_what_is_wrong_with_its_command_line() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("kubeconfig");
+    fs::write(&file, "apiVersion: v1\nkind: Config\n").unwrap();
+    let file = file.to_str().unwrap();
+    for (flags, said) in [
+        (&[][..], "no cluster: give --kubeconfig FILE, or run in a Pod"),
+        (&["--kubeconfig", "/nowhere"], "cannot use the kubeconfig /nowhere"),
+        (&["--kubeconfig", file], "cannot use the kubeconfig"),
+        (&["--cluster-cidr", "x"], "--cluster-cidr: \"x\": it has no prefix length"),
+        (&["--webserver-bind-address", "x"], "--webserver-bind-address x: expected ADDRESS:PORT"),
+    ] {
+        let outcome = cadastre(&[&["controller", "node"], flags].concat());
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        assert!(outcome.stderr.contains(said), "{outcome:?}");
+    }
+    for flags in [&["--leader-elect=perhaps"][..], &["--leader-elect-lease-duration", "15"], &["--context", "c"]] {
+        assert_eq!(cadastre(&[&["controller", "node"], flags].concat()).code, Some(2));
+    }
+}
+
+#[test]
+fn the_definitions_for_other_servers_are_yaml() {
+    let crds = cadastre(&["manifests", "crds"]);
+    assert_eq!(crds.code, Some(0), "{crds:?}");
+    assert!(crds.stdout.starts_with("---\n"), "{}", crds.stdout);
+    for name in ["clustercidrs.networking.x-k8s.io", "nodeslicepools.whereabouts.cni.cncf.io"] {
+        assert!(crds.stdout.contains(&format!("name: {name}")), "{}", crds.stdout);
+    }
+    let rbac = cadastre(&["manifests", "rbac", "--namespace", "here"]);
+    assert_eq!(rbac.stdout.matches("---\n").count(), 15, "{rbac:?}");
+    // The waybill stays where it is, wherever the controller is.
+    for namespace in ["here", "kube-system"] {
+        assert!(rbac.stdout.contains(&format!("namespace: {namespace}")), "{}", rbac.stdout);
+    }
+    let beside = cadastre(&["manifests", "rbac"]);
+    assert_eq!(beside.stdout.matches("---\n").count(), 13, "{beside:?}");
 }

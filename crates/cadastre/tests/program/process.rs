@@ -63,15 +63,7 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let (sender, log) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        // The log is read all the time, or the program would wait for us to do so.
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                eprintln!("{line}");
-                drop(sender.send(line));
-            }
-        });
+        let log = log_of(&mut child);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let first = lines.next().unwrap_or_default();
         let server = first.strip_prefix("cadastre is ready on ").unwrap_or_else(|| panic!("{first:?}")).to_owned();
@@ -92,7 +84,7 @@ impl Running {
 
     /// Waits until the log says this.
     pub(crate) fn wait_for_log(&self, text: &str) {
-        while !self.log.recv().unwrap().contains(text) {}
+        wait_for(&self.log, text);
     }
 
     pub(crate) fn kill(&mut self) {
@@ -112,6 +104,14 @@ impl Running {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         answer(&self.kubeconfig(), false, request.body(Full::default()).unwrap())
+    }
+
+    /// What is at a path that has plain text.
+    pub(crate) fn text(&self, path: &str) -> String {
+        let request = Request::builder().uri(path).body(Full::default()).unwrap();
+        let (code, body) = answer_bytes(&self.kubeconfig(), true, request);
+        assert_eq!(code, 200);
+        String::from_utf8(body.to_vec()).unwrap()
     }
 
     /// Begins a watch, and reads it to its end elsewhere.
@@ -143,6 +143,69 @@ impl Running {
     }
 }
 
+/// A controller that runs. It is killed when this is dropped.
+pub(crate) struct Controller {
+    child: Child,
+    log: Receiver<String>,
+}
+
+impl Controller {
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let mut child = program().args(["controller", "node"]).args(flags).stderr(Stdio::piped()).spawn().unwrap();
+        let log = log_of(&mut child);
+        Self { child, log }
+    }
+
+    /// Waits until the log says this, and gives the line.
+    pub(crate) fn wait_for_log(&self, text: &str) -> String {
+        wait_for(&self.log, text)
+    }
+
+    /// Ends it as an operator does, and gives its exit code.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The lines that a program writes to its log. They are read all the time, or the program would wait for us to do so.
+fn log_of(child: &mut Child) -> Receiver<String> {
+    let (sender, log) = channel();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            drop(sender.send(line));
+        }
+    });
+    log
+}
+
+fn wait_for(log: &Receiver<String>, text: &str) -> String {
+    std::iter::from_fn(|| log.recv().ok()).find(|line| line.contains(text)).unwrap()
+}
+
+/// The code and the text of an answer in plain HTTP.
+pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
+    runtime().block_on(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get(path).header(header::HOST, address).body(Full::<Bytes>::default()).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    })
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // It may have ended already.
@@ -156,11 +219,15 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn answer(kubeconfig: &Kubeconfig, as_administrator: bool, request: Request<Full<Bytes>>) -> (u16, Value) {
+    let (code, body) = answer_bytes(kubeconfig, as_administrator, request);
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+fn answer_bytes(kubeconfig: &Kubeconfig, as_administrator: bool, request: Request<Full<Bytes>>) -> (u16, Bytes) {
     runtime().block_on(async {
         let response = send(kubeconfig, as_administrator, request).await;
         let code = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (code, serde_json::from_slice(&body).unwrap())
+        (code, response.into_body().collect().await.unwrap().to_bytes())
     })
 }
 

@@ -71,8 +71,12 @@ pub(crate) async fn insert(
     let base = object.text(&["metadata", "generateName"]).to_owned();
     write::found(resource, &mut object);
     (kind.default)(&mut object);
-    // What the kind sets by itself afterwards is nobody's.
+    // What the kind sets by itself afterwards is nobody's, unless it says whose.
     let account = match manager {
+        Some(manager) if registry::behaviour(kind).signs() => {
+            write::account(kind, manager, None, None, &mut object)?;
+            None
+        }
         Some(manager) => write::account_new(kind, manager, &mut object)?,
         None => None,
     };
@@ -83,7 +87,8 @@ pub(crate) async fn insert(
     if let Some(prepare) = kind.prepare_create {
         prepare(&mut object);
     }
-    if manager.is_none() || kind.prepare_create.is_some() {
+    let is_stored_form = account.is_some() && (kind.prepare_create.is_none() || kind.prepares_stored_form);
+    if !is_stored_form && (manager.is_none() || kind.prepare_create.is_some()) {
         decode::canonical(kind, &mut object)?;
     }
     for attempt in 0..MOST_TRIES {
@@ -100,8 +105,11 @@ pub(crate) async fn insert(
         if is_vain {
             drop(along.hold.take());
         }
-        let mut given = along.object.take();
-        let object = given.as_mut().unwrap_or(&mut object);
+        let (mut other, given) = (along.object.take(), along.given.take());
+        let object = other.as_mut().unwrap_or(&mut object);
+        if let Some(given) = &given {
+            given.fill(object);
+        }
         // A new name does not make an object valid that was not, nor the other way round.
         if attempt == 0 {
             valid(resource, object)?;
@@ -118,7 +126,12 @@ pub(crate) async fn insert(
                     let value = show::encode_stored_with(resource, object, account.as_deref());
                     return Ok(Done::Tried(show::without_revision(&value).into()));
                 }
-                _ => continue,
+                _ => {
+                    if let Some(given) = &given {
+                        given.take_back(object);
+                    }
+                    continue;
+                }
             }
         }
         let value = show::encode_stored_with(resource, object, account.as_deref());
@@ -129,6 +142,9 @@ pub(crate) async fn insert(
             Committed::Object(Some(entry)) if is_last_name => return Err(exists(resource, &name, &entry.value)),
             Committed::Object(_) => {}
             Committed::Surroundings => depends = registry::admit(store, kind, namespace, object).await?,
+        }
+        if let Some(given) = &given {
+            given.take_back(object);
         }
     }
     Err(Failure::conflict(kind, object.name(), "its namespace changes too often; try again"))

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -54,9 +55,22 @@ pub(crate) struct Metrics {
     pub(crate) emptying: Gauge,
 }
 
+/// What others count in the same process.
+#[derive(Debug)]
+struct Others(Arc<dyn Collector>);
+
+impl Collector for Others {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        self.0.encode(encoder)
+    }
+}
+
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(others: &[Arc<dyn Collector>]) -> Self {
         let mut registry = Registry::default();
+        for other in others {
+            registry.register_collector(Box::new(Others(Arc::clone(other))));
+        }
         let requests = Family::default();
         let durations: Family<VerbLabel, Histogram> = Family::new_with_constructor(|| Histogram::new(SECONDS));
         let watches = Gauge::default();

@@ -58,7 +58,7 @@ use self::select::Selection;
 use self::show::Include;
 pub(crate) use self::show::{metadata as metadata_of, read as read_object};
 use self::write::Done;
-pub(crate) use self::write::{at as seconds, now, now_text};
+pub(crate) use self::write::{apply_as, at as seconds, now, now_text, sign};
 use crate::Config;
 use crate::access::{Attributes, User, authorize};
 use crate::front::Shutdown;
@@ -92,7 +92,8 @@ pub(crate) struct Machinery {
 impl Machinery {
     pub(crate) fn new(store: Store, config: Config) -> Self {
         let around = Surroundings::new(store.clone(), &config.service_ranges, config.tended);
-        Self { store, around, config, metrics: metrics::Metrics::new() }
+        let metrics = metrics::Metrics::new(&config.collectors);
+        Self { store, around, config, metrics }
     }
 
     /// Answers a request, whose body is what comes out of the future.

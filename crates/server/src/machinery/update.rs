@@ -275,6 +275,9 @@ impl Update<'_> {
             Some(Subresource::Finalize) => Along::default(),
         };
         new = along.object.take().unwrap_or(new);
+        if let Some(given) = along.given.take() {
+            given.fill(&mut new);
+        }
         if kind.counts_generation && write::differ_in_substance(kind, &new, old) {
             new.set(&["metadata", "generation"], json!(old.generation().saturating_add(1)));
         }

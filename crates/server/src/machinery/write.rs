@@ -111,6 +111,25 @@ pub(crate) fn with_account<T>(
     work(&apply::Write { kind, manager, subresource, time: &time, ignored: &ignored })
 }
 
+/// Keeps account of what the server itself has changed in an object, as if a client had: one that people know as the manager of
+/// that.
+pub(crate) fn sign(kind: &Kind, manager: &str, before: &Object, after: &mut Object) {
+    with_account(kind, manager, None, |write| apply::update(write, Some(before), after));
+}
+
+/// Applies a configuration of the server's own to a part of an object, whoever has what it says.
+pub(crate) fn apply_as(
+    kind: &Kind,
+    manager: &str,
+    part: Option<Subresource>,
+    object: &mut Object,
+    config: &Object,
+) -> Result<(), apply::ApplyError> {
+    let applied = with_account(kind, manager, part, |write| apply::apply(write, Some(object), config, true))?;
+    *object = applied.object;
+    Ok(())
+}
+
 /// Whether two objects differ in what `metadata.generation` counts: all but metadata and, where it is written apart, status.
 pub(crate) fn differ_in_substance(kind: &Kind, new: &Object, old: &Object) -> bool {
     const LABELS: [&str; 2] = ["metadata", "labels"];

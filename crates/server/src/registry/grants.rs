@@ -24,11 +24,18 @@ pub(crate) enum Grant {
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Port(port) => port.fmt(f),
-        }
+        f.write_str(&self.name())
     }
+}
+
+/// As many characters as the name of most grants has, or more.
+const MOST_DIGITS: usize = 15;
+
+fn push_number(text: &mut String, number: u16) {
+    if number > 9 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }
 
 /// A Service that something was given to, and which one of that name.
@@ -68,11 +75,39 @@ impl Grant {
         }
     }
 
+    /// The name of its object.
+    pub(crate) fn name(self) -> String {
+        let mut name = String::with_capacity(MOST_DIGITS);
+        self.push_name(&mut name);
+        name
+    }
+
     /// The key of its object.
     pub(crate) fn key(self) -> Key {
+        let prefix = match self {
+            Self::Address(_) => ip_addresses::PREFIX,
+            Self::Port(_) => node_ports::PREFIX,
+        };
+        let mut key = String::with_capacity(prefix.len() + 1 + MOST_DIGITS);
+        key.push_str(prefix);
+        key.push('/');
+        self.push_name(&mut key);
+        key.into()
+    }
+
+    /// Every create of a Service needs the names of its grants several times, and the formatter takes long for each of their numbers.
+    fn push_name(self, text: &mut String) {
         match self {
-            Self::Address(address) => format!("{}/{address}", ip_addresses::PREFIX).into(),
-            Self::Port(port) => format!("{}/{port}", node_ports::PREFIX).into(),
+            Self::Address(IpAddr::V4(address)) => {
+                for (index, octet) in address.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        text.push('.');
+                    }
+                    push_number(text, octet.into());
+                }
+            }
+            Self::Address(IpAddr::V6(address)) => text.push_str(&address.to_string()),
+            Self::Port(port) => push_number(text, port),
         }
     }
 
@@ -109,9 +144,9 @@ impl Grant {
     }
 
     /// What makes it the grant of a Service: nobody has it, and then the Service does.
-    pub(crate) fn take(self, holder: &Holder<'_>) -> Result<(Compare, Write), Failure> {
+    pub(crate) fn take(self, holder: &Holder<'_>) -> (Compare, Write) {
         let key = self.key();
-        Ok((Compare::Absent(Key::clone(&key)), Write::Put { key, value: wording::encode(self, holder)? }))
+        (Compare::Absent(Key::clone(&key)), Write::Put { key, value: wording::encode(self, holder) })
     }
 
     pub(super) fn object(self, holder: &Holder<'_>) -> Object {
@@ -220,5 +255,23 @@ impl Behaviour for Grants {
         let Holder { namespace, name, .. } = Holder::of(&service);
         let why = format!("Service {namespace}/{name} has this {what}; it is freed when the Service gives it up");
         Err(Failure::forbidden(kind, object.name(), why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_named_as_it_is_written_everywhere() {
+        for text in ["0.0.0.0", "10.96.0.1", "255.100.9.99", "::", "fd00::7", "2001:db8:1:2:3:4:5:6"] {
+            let address: IpAddr = text.parse().unwrap();
+            assert_eq!(Grant::Address(address).name(), text);
+            assert_eq!(Grant::of(&Grant::Address(address).key()), Some(Grant::Address(address)));
+        }
+        for port in [0, 9, 10, 99, 100, 30_000, u16::MAX] {
+            assert_eq!(Grant::Port(port).to_string(), port.to_string());
+            assert_eq!(Grant::of(&Grant::Port(port).key()), Some(Grant::Port(port)));
+        }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) enum Change<'a> {
 pub(crate) struct Along {
     /// The object as it is to be written, if that is not how it was asked for.
     pub(crate) object: Option<Object>,
+    /// What the object, if it is a Service, is given: it is to be written with that.
+    pub(crate) given: Option<Box<services::Given>>,
     /// What must hold.
     pub(crate) compares: Vec<Compare>,
     /// What changes besides.
@@ -133,6 +135,11 @@ pub(crate) trait Behaviour: Sync {
     /// Whether its objects are marked before they go, so that whoever counts on one has seen it change. Others go at once if
     /// nothing keeps them.
     fn is_marked_first(&self) -> bool {
+        false
+    }
+
+    /// Whether what it changes in its objects is somebody's in `managedFields`.
+    fn signs(&self) -> bool {
         false
     }
 

@@ -1,22 +1,34 @@
 //! `ServiceCIDR`s: which of them give out addresses, and when a deleted one goes.
 //!
 //! What upstream's controllers do some time after a write is done with the write: the finalizer and the condition are there from
-//! the beginning, and stay right, unless those controllers are at work here too. A deleted range gives out nothing from the moment of its deletion, because every grant is under the condition
-//! that its range is as it was. It goes when no address is left that no other range has; `lifecycle` sees to that.
+//! the beginning, and stay right, unless those controllers are at work here too. They are written in the names of those controllers,
+//! so that it is the same conflict to apply something else. A deleted range gives out nothing from the moment of its deletion,
+//! because every grant is under the condition that its range is as it was. It goes when no address is left that no other range has;
+//! `lifecycle` sees to that.
 
+use api::kind::Subresource;
 use api::{Kind, Object};
 use serde_json::{Value, json};
 use space::{Cidr, Range};
 use thiserror::Error;
 
-use super::{Along, Behaviour, Change, Surroundings};
-use crate::machinery::{Failure, now};
+use super::{Along, Behaviour, Change, Surroundings, bootstrap};
+use crate::machinery::{Failure, apply_as, catalog, now, sign};
 
 /// Where `ServiceCIDR`s are stored.
 pub(crate) const PREFIX: &str = "servicecidrs.networking.k8s.io";
 
 /// Keeps a deleted range until none of its addresses is in use.
 pub(crate) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
+/// Who gives ranges their finalizer elsewhere.
+const KEEPER: &str = "kube-controller-manager";
+
+/// Who says elsewhere whether they are ready.
+const TELLER: &str = "service-cidr-controller";
+
+/// Who says it first of the range that the cluster itself has.
+const FIRST_TELLER: &str = "kubernetes-service-cidr-controller";
 
 /// Why a range is not ready that can never give out an address.
 const UNUSABLE: &str = "Unusable";
@@ -70,13 +82,25 @@ impl Behaviour for ServiceCidrs {
         true
     }
 
+    fn signs(&self) -> bool {
+        true
+    }
+
     fn accompany(&self, around: &Surroundings, _: &Kind, change: Change<'_>) -> Result<Along, Failure> {
         let new = match change {
             Change::Create(new) | Change::Update { new, .. } if around.tended => new,
             Change::Create(_) | Change::Update { .. } | Change::Delete(_) => return Ok(Along::default()),
         };
         let mut kept = new.clone();
-        if !new.is_terminating() {
+        if matches!(change, Change::Create(_)) && new.name() == bootstrap::NAME {
+            // When and why is said by whoever says it next.
+            let message = "Kubernetes default Service CIDR is ready";
+            say(&mut kept, FIRST_TELLER, &json!({"type": "Ready", "status": "True", "message": message}));
+        }
+        // A deleted range that is needed cannot be robbed of what keeps it, either.
+        let is_robbed =
+            || matches!(change, Change::Update { old, .. } if is_protected(old)) && self.is_held(around, new);
+        if !new.is_terminating() || is_robbed() {
             keep(&mut kept);
         }
         put_right(&mut kept);
@@ -100,7 +124,7 @@ impl Behaviour for ServiceCidrs {
 fn put_right(object: &mut Object) {
     let right = readiness(object);
     if condition(object).is_none_or(|said| !right.is_said_by(said)) {
-        set_condition(object, right.status, right.reason, &right.message);
+        set_condition(object, &right);
     }
 }
 
@@ -117,12 +141,25 @@ impl Readiness {
     }
 }
 
+fn is_protected(object: &Object) -> bool {
+    object.finalizers().any(|name| name == FINALIZER)
+}
+
 /// Gives it the finalizer, if it has not got it.
 fn keep(object: &mut Object) {
-    if object.finalizers().all(|name| name != FINALIZER) {
+    if !is_protected(object) {
+        let before = object.clone();
         let finalizers: Vec<String> = object.finalizers().chain([FINALIZER]).map(str::to_owned).collect();
         object.set(&["metadata", "finalizers"], json!(finalizers));
+        if let Some(kind) = own_kind() {
+            sign(kind, KEEPER, &before, object);
+        }
     }
+}
+
+/// The kind as controllers write it, whatever version a request is in.
+fn own_kind() -> Option<&'static Kind> {
+    catalog().resource("networking.k8s.io", "v1", "servicecidrs").map(|resource| resource.kind)
 }
 
 /// Whether it gives out addresses. One family is enough.
@@ -152,17 +189,33 @@ pub(crate) fn not_ready(object: &Object) -> Option<(&str, &str)> {
     Some((condition["reason"].as_str()?, condition["message"].as_str()?))
 }
 
-fn set_condition(object: &mut Object, status: &str, reason: &str, message: &str) {
-    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);
-    let mut all: Vec<Value> = conditions.cloned().unwrap_or_default();
+fn set_condition(object: &mut Object, right: &Readiness) {
+    let Readiness { status, reason, message } = right;
     let ready = json!({
         "type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now(),
     });
+    if say(object, TELLER, &ready) {
+        return;
+    }
+    // Nothing can be applied to an object whose `managedFields` cannot be read. They came past this server.
+    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);
+    let mut all: Vec<Value> = conditions.cloned().unwrap_or_default();
     match all.iter_mut().find(|condition| condition["type"] == "Ready") {
         Some(known) => *known = ready,
         None => all.push(ready),
     }
     object.set(&["status", "conditions"], json!(all));
+}
+
+/// Applies a condition in the name of a manager; whether that can be done.
+fn say(object: &mut Object, manager: &str, condition: &Value) -> bool {
+    let Some(kind) = own_kind() else { return false };
+    let config = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": object.name()},
+        "status": {"conditions": [condition]},
+    });
+    let config = Object::from_value(config).unwrap_or_default();
+    apply_as(kind, manager, Some(Subresource::Status), object, &config).is_ok()
 }
 
 #[cfg(test)]

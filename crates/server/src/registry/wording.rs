@@ -3,162 +3,105 @@
 //! A Service is never written without its grants, and whoever tends the store looks at each grant again. So neither makes a tree
 //! of an object that always looks the same.
 
-use std::borrow::Cow;
-
+use api::json::write_text;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use memchr::{memchr, memmem};
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::grants::{Grant, Holder};
 use super::ip_addresses::{OWN, family};
-use crate::machinery::{Failure, now_text};
+use super::services;
+use crate::machinery::now_text;
 
-/// A whole object, its members in the order in which all objects are stored.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Whole<'a> {
-    kind: &'a str,
-    api_version: &'a str,
-    metadata: WholeMetadata<'a>,
-    spec: Spec<'a>,
+/// As long as most of these objects are, or longer.
+const USUAL_LENGTH: usize = 640;
+
+/// What the uid in an object is found by: only its names come before it, and those have no quotes.
+const UID: &[u8] = b",\"uid\":\"";
+
+/// What differs between two objects that say the same.
+struct Birth<'a> {
+    uid: &'a str,
+    /// Empty, for the store to fill in, if it is new.
+    revision: &'a str,
+    time: &'a str,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WholeMetadata<'a> {
-    name: String,
-    uid: String,
-    /// For the store to fill in.
-    resource_version: &'a str,
-    #[serde(skip_serializing_if = "is_empty")]
-    annotations: Annotations<'a>,
-    creation_timestamp: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    generation: Option<u8>,
-    #[serde(skip_serializing_if = "is_empty")]
-    labels: Labels<'a>,
-}
-
-/// What an object says of who has the grant. What is absent is empty.
-#[derive(Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Said<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-    #[serde(borrow)]
-    spec: Spec<'a>,
-}
-
-#[derive(Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Metadata<'a> {
-    #[serde(borrow)]
-    labels: Labels<'a>,
-    #[serde(borrow)]
-    annotations: Annotations<'a>,
-}
-
-#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct Labels<'a> {
-    #[serde(borrow, rename = "ipaddress.kubernetes.io/ip-family", skip_serializing_if = "str::is_empty")]
-    family: Cow<'a, str>,
-    #[serde(borrow, rename = "ipaddress.kubernetes.io/managed-by", skip_serializing_if = "str::is_empty")]
-    manager: Cow<'a, str>,
-}
-
-#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct Annotations<'a> {
-    #[serde(borrow, rename = "ipam.cadastre.dev/parent-uid", skip_serializing_if = "str::is_empty")]
-    holder: Cow<'a, str>,
-}
-
-#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct Spec<'a> {
-    #[serde(borrow, rename = "parentRef")]
-    parent: Parent<'a>,
-}
-
-#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct Parent<'a> {
-    #[serde(borrow, skip_serializing_if = "str::is_empty")]
-    group: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    resource: Cow<'a, str>,
-    #[serde(borrow, skip_serializing_if = "str::is_empty")]
-    uid: Cow<'a, str>,
-}
-
-fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-impl<'a> Said<'a> {
-    /// What is to be said of a grant that a Service has.
-    fn right(grant: Grant, holder: &Holder<'a>) -> Self {
-        let parent = Parent {
-            resource: "services".into(),
-            namespace: holder.namespace.into(),
-            name: holder.name.into(),
-            ..Parent::default()
-        };
-        match grant {
-            Grant::Address(address) => Self {
-                metadata: Metadata {
-                    labels: Labels { family: family(address).into(), manager: OWN.into() },
-                    annotations: Annotations { holder: holder.uid.into() },
-                },
-                spec: Spec { parent },
-            },
-            Grant::Port(_) => {
-                Self { spec: Spec { parent: Parent { uid: holder.uid.into(), ..parent } }, ..Self::default() }
-            }
-        }
+impl<'a> Birth<'a> {
+    fn read(stored: &'a [u8]) -> Option<Self> {
+        let (uid, rest) = text_after(stored, UID)?;
+        let (revision, rest) = text_after(rest, b",\"resourceVersion\":\"")?;
+        let (time, _) = text_after(rest, b",\"creationTimestamp\":\"")?;
+        Some(Self { uid, revision, time })
     }
 }
 
-/// A new object that says that a Service has a grant, as it is stored.
-pub(super) fn encode(grant: Grant, holder: &Holder<'_>) -> Result<Bytes, Failure> {
-    let Said { metadata: Metadata { labels, annotations }, spec } = Said::right(grant, holder);
-    let kind = grant.resource()?.kind;
-    let whole = Whole {
-        kind: kind.kind,
-        api_version: kind.stored.api_version,
-        metadata: WholeMetadata {
-            name: grant.to_string(),
-            uid: uuid::Uuid::new_v4().to_string(),
-            resource_version: "",
-            annotations,
-            creation_timestamp: now_text(),
-            generation: kind.counts_generation.then_some(1),
-            labels,
-        },
-        spec,
+/// The text that follows such a mark, and the rest from the end of the text on. One in which something is escaped is none.
+fn text_after<'a>(stored: &'a [u8], mark: &[u8]) -> Option<(&'a str, &'a [u8])> {
+    let rest = stored.get(memmem::find(stored, mark)? + mark.len()..)?;
+    let (text, rest) = rest.split_at(memchr(b'"', rest)?);
+    let text = std::str::from_utf8(text).ok().filter(|text| !text.contains('\\'))?;
+    Some((text, rest))
+}
+
+/// The object that says that a Service has a grant, its members in the order in which all objects are stored.
+fn write(grant: Grant, holder: &Holder<'_>, birth: &Birth<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(USUAL_LENGTH);
+    let mut member = |name: &str, text: &str| {
+        out.extend_from_slice(name.as_bytes());
+        write_text(&mut out, text);
     };
-    serde_json::to_vec(&whole).map(Bytes::from).map_err(|why| Failure::internal(why.to_string()))
+    match grant {
+        Grant::Address(_) => member("{\"kind\":\"IPAddress\",\"apiVersion\":", "networking.k8s.io/v1"),
+        Grant::Port(_) => member("{\"kind\":\"NodePort\",\"apiVersion\":", "ipam.cadastre.dev/v1alpha1"),
+    }
+    member(",\"metadata\":{\"name\":", &grant.name());
+    member(",\"uid\":", birth.uid);
+    member(",\"resourceVersion\":", birth.revision);
+    match grant {
+        Grant::Address(address) => {
+            member(",\"annotations\":{\"ipam.cadastre.dev/parent-uid\":", holder.uid);
+            member("},\"creationTimestamp\":", birth.time);
+            member(",\"labels\":{\"ipaddress.kubernetes.io/ip-family\":", family(address));
+            member(",\"ipaddress.kubernetes.io/managed-by\":", OWN);
+            member("}},\"spec\":{\"parentRef\":{\"name\":", holder.name);
+        }
+        Grant::Port(_) => {
+            member(",\"creationTimestamp\":", birth.time);
+            member(",\"generation\":1},\"spec\":{\"parentRef\":{\"name\":", holder.name);
+        }
+    }
+    member(",\"namespace\":", holder.namespace);
+    member(",\"resource\":", services::PREFIX);
+    if matches!(grant, Grant::Port(_)) {
+        member(",\"uid\":", holder.uid);
+    }
+    out.extend_from_slice(b"}}}");
+    out
+}
+
+/// A new object that says that a Service has a grant, as it is stored.
+pub(super) fn encode(grant: Grant, holder: &Holder<'_>) -> Bytes {
+    let mut uid = [0; Hyphenated::LENGTH];
+    let uid = Uuid::new_v4().hyphenated().encode_lower(&mut uid);
+    Bytes::from(write(grant, holder, &Birth { uid, revision: "", time: &now_text() }))
+}
+
+/// The uid of a stored object.
+pub(super) fn uid(stored: &[u8]) -> Option<&str> {
+    text_after(stored, UID).map(|(uid, _)| uid)
 }
 
 /// Whether the stored object of a grant says that the stored Service of that key has it, and says it as this server does. What is
 /// written oddly does not, as far as is seen here.
 pub(super) fn is_said(grant: Grant, object: &[u8], key: &str, service: &[u8]) -> bool {
-    let named = key.split('/').collect::<Vec<_>>();
-    let ([_, namespace, name], Some(uid)) = (named.as_slice(), uid(service)) else { return false };
-    let said = serde_json::from_slice::<Said<'_>>(object);
-    said.is_ok_and(|said| said == Said::right(grant, &Holder { namespace, name, uid }))
-}
-
-/// The uid in an object as it is stored: only its names come before it, and those have no quotes.
-fn uid(stored: &[u8]) -> Option<&str> {
-    const MARK: &[u8] = b",\"uid\":\"";
-    let from = memchr::memmem::find(stored, MARK)? + MARK.len();
-    let rest = stored.get(from..)?;
-    std::str::from_utf8(rest.get(..memchr::memchr(b'"', rest)?)?).ok()
+    let mut named = key.split('/');
+    let (Some(_), Some(namespace), Some(name), None) = (named.next(), named.next(), named.next(), named.next()) else {
+        return false;
+    };
+    let (Some(uid), Some(birth)) = (uid(service), Birth::read(object)) else { return false };
+    write(grant, &Holder { namespace, name, uid }, &birth) == object
 }
 
 #[cfg(test)]
@@ -191,7 +134,7 @@ mod tests {
     fn the_bytes_are_those_of_the_object_as_any_other_is_stored() {
         let odd = Holder { namespace: "n\"\\", ..WEB };
         for (grant, holder) in grants().into_iter().flat_map(|grant| [(grant, WEB), (grant, odd)]) {
-            let value = encode(grant, &holder).unwrap();
+            let value = encode(grant, &holder);
             let object = Object::parse(&value).unwrap();
             assert_eq!(object.encode(), value, "{grant}");
             assert!(uuid::Uuid::parse_str(object.uid()).is_ok());
@@ -207,7 +150,7 @@ mod tests {
     #[test]
     fn what_is_written_with_a_service_says_that_the_service_has_it() {
         for grant in grants() {
-            let value = encode(grant, &WEB).unwrap();
+            let value = encode(grant, &WEB);
             assert!(is_said_of_web(grant, &value, "u"), "{grant}");
             assert!(!is_said_of_web(grant, &value, "o"), "{grant}: of another of that name");
             assert!(!is_said(grant, &value, "services/n/other", &service("u")));
@@ -219,7 +162,7 @@ mod tests {
     fn what_says_anything_else_of_it_does_not() {
         let odd = [Value::Null, json!("x"), json!(""), json!(7), json!({"a": "b"})];
         for grant in grants() {
-            let whole = Object::parse(&encode(grant, &WEB).unwrap()).unwrap();
+            let whole = Object::parse(&encode(grant, &WEB)).unwrap();
             let parent = ["group", "resource", "namespace", "name", "uid"].map(|name| ["spec", "parentRef", name]);
             for place in parent.into_iter().chain(ip_addresses::MARKS) {
                 for odd in &odd {

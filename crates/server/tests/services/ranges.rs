@@ -67,6 +67,85 @@ async fn whether_a_range_is_ready_is_said_by_the_server_alone() {
     cluster.refused("b", json!({"clusterIP": "10.8.0.6"}), 422).await;
 }
 
+/// Who has what of a range: manager, operation, subresource and version, and the fields as they are.
+fn managers(range: &Value) -> Vec<(String, Value)> {
+    let entries = range["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let who =
+        |entry: &Value| ["manager", "operation", "subresource", "apiVersion"].map(|name| text(&entry[name])).join(" ");
+    let mut all: Vec<_> = entries.iter().map(|entry| (who(entry), entry["fieldsV1"].clone())).collect();
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all
+}
+
+#[tokio::test]
+async fn what_the_server_says_of_a_range_has_the_managers_that_it_has_elsewhere() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    let v1 = "networking.k8s.io/v1";
+    let said = |fields: &[&str]| {
+        let fields: serde_json::Map<_, _> = fields.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        json!({"f:status": {"f:conditions": {r#"k:{"type":"Ready"}"#: fields}}})
+    };
+    let all = [".", "f:lastTransitionTime", "f:message", "f:reason", "f:status", "f:type"];
+    let kept =
+        json!({"f:metadata": {"f:finalizers": {".": {}, r#"v:"networking.k8s.io/service-cidr-finalizer""#: {}}}});
+    let keeper = (format!("kube-controller-manager Update  {v1}"), kept);
+    let teller = (format!("service-cidr-controller Apply status {v1}"), said(&all));
+    let maker = |version: &str| (format!("unknown Update  {version}"), json!({"f:spec": {"f:cidrs": {}}}));
+    let made = cluster.post(RANGES, &range("more", "10.8.0.0/24")).await.expect(201);
+    assert_eq!(managers(&made), [keeper.clone(), teller.clone(), maker(v1)]);
+    let beta = RANGES.replace("/v1/", "/v1beta1/");
+    let made = cluster.post(&beta, &range("beta", "10.8.0.0/24")).await.expect(201);
+    assert_eq!(managers(&made), [keeper.clone(), teller.clone(), maker("networking.k8s.io/v1beta1")]);
+    let first = managers(&cluster.get(&format!("{RANGES}/kubernetes")).await.expect(200));
+    let first_teller = format!("kubernetes-service-cidr-controller Apply status {v1}");
+    assert!(first.contains(&(first_teller, said(&[".", "f:status", "f:type"]))), "{first:?}");
+    assert!(first.contains(&teller) && first.contains(&keeper), "{first:?}");
+
+    // Whoever applies something else is in conflict with the controller, and gets nothing by force.
+    let other = json!({
+        "apiVersion": v1, "kind": "ServiceCIDR", "metadata": {"name": "more"},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Mine", "message": "m"}]},
+    });
+    let apply = async |query: &str| {
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        let url = format!("{RANGES}/more/status?fieldManager=me{query}");
+        cluster.send(http::Method::PATCH, &url, &headers, &other.to_string()).await
+    };
+    let refused = apply("").await;
+    refused.expect(409);
+    assert!(refused.message().contains(r#"conflicts with "service-cidr-controller" with subresource "status""#));
+    let forced = apply("&force=true").await.expect(200);
+    assert_eq!(forced["status"]["conditions"][0]["status"], "True");
+    let mine = (format!("me Apply status {v1}"), said(&[".", "f:type"]));
+    assert_eq!(managers(&forced), [keeper.clone(), mine.clone(), teller.clone(), maker(v1)]);
+
+    // What somebody takes away is the controller's when it is back.
+    let free = json!({"metadata": {"finalizers": null}, "status": {"conditions": null}});
+    let url = format!("{RANGES}/more");
+    let written = cluster.patch(&url, "merge-patch", &free).await.expect(200);
+    assert_eq!(managers(&written), [keeper.clone(), mine, teller.clone(), maker(v1)]);
+    let written = cluster.patch(&format!("{url}/status"), "merge-patch", &free).await.expect(200);
+    assert_eq!(managers(&written), [keeper.clone(), teller.clone(), maker(v1)]);
+    let going = cluster.delete(&url).await.expect(200);
+    assert_eq!(managers(&going), [keeper, teller, maker(v1)]);
+}
+
+#[tokio::test]
+async fn a_deleted_range_that_is_needed_keeps_its_finalizer_whoever_takes_it() {
+    let tended = Tended::with(config(&["10.7.0.0/24"]), store::embedded::Options::default()).await;
+    tended.post(RANGES, &range("more", "10.8.0.0/24")).await.expect(201);
+    tended.post(SERVICES, &service("web", json!({"clusterIP": "10.8.0.9"}))).await.expect(201);
+    let url = format!("{RANGES}/more");
+    tended.delete(&url).await.expect(200);
+    let robbed = tended.patch(&url, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(robbed["metadata"]["finalizers"], json!(["networking.k8s.io/service-cidr-finalizer"]));
+    tended.calm().await;
+    tended.get(&url).await.expect(200);
+    tended.delete(&at("web")).await.expect(200);
+    tended.gone(&url).await;
+}
+
 #[tokio::test]
 async fn what_controllers_do_elsewhere_is_left_to_them_if_there_are_some() {
     let cluster = Cluster::with(Config { tended: false, ..config(&["10.0.0.0/28"]) }).await;

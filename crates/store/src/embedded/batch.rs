@@ -60,6 +60,9 @@ impl Step {
     }
 }
 
+/// A key that was compared, and what is there.
+type Seen<'a> = (&'a Key, Option<Arc<Entry>>);
+
 /// What became of a transaction, and when that may be said.
 pub(crate) enum Decision {
     /// At once: it depends on nothing that is not durable.
@@ -97,6 +100,7 @@ impl Batch {
     /// Decides a transaction as the next one of the batch.
     pub(crate) fn decide(&mut self, txn: Txn, mirror: &Mirror) -> Decision {
         let mut saw_overlay = false;
+        let mut seen = Vec::with_capacity(txn.compares.len());
         for (compare, wanted) in txn.compares.iter().enumerate() {
             let (current, overlaid) = self.current(wanted.key(), mirror);
             saw_overlay |= overlaid;
@@ -104,19 +108,26 @@ impl Batch {
                 let refused = Outcome::Refused { compare, current };
                 return if saw_overlay { Decision::WithBatch(refused) } else { Decision::Final(refused) };
             }
+            seen.push((wanted.key(), current));
         }
         let next = self.revision.next();
-        let before = self.events.len();
+        let events = self.events.len();
         let entries = txn
             .writes
             .into_iter()
             .zip(0..)
             .map(|(write, index)| match write {
-                Write::Put { key, value } => Some(self.put((next, index), key, value, mirror)),
-                Write::Delete { key } => self.delete((next, index), &key, mirror),
+                Write::Put { key, value } => {
+                    let before = self.before(&key, &mut seen, mirror);
+                    Some(self.put((next, index), key, value, before))
+                }
+                Write::Delete { key } => {
+                    let before = self.before(&key, &mut seen, mirror)?;
+                    Some(self.delete((next, index), before))
+                }
             })
             .collect();
-        if self.events.len() > before {
+        if self.events.len() > events {
             self.revision = next;
             self.txns += 1;
         }
@@ -131,8 +142,21 @@ impl Batch {
         }
     }
 
-    fn put(&mut self, (revision, index): (Revision, u32), key: Key, value: Bytes, mirror: &Mirror) -> Arc<Entry> {
-        let (before, _) = self.current(&key, mirror);
+    /// What a write finds at a key. Most writes are of what was compared, and no key is written twice, so it is there still.
+    fn before(&self, key: &Key, seen: &mut Vec<Seen<'_>>, mirror: &Mirror) -> Option<Arc<Entry>> {
+        match seen.iter().position(|(compared, _)| *compared == key) {
+            Some(place) => seen.swap_remove(place).1,
+            None => self.current(key, mirror).0,
+        }
+    }
+
+    fn put(
+        &mut self,
+        (revision, index): (Revision, u32),
+        key: Key,
+        value: Bytes,
+        before: Option<Arc<Entry>>,
+    ) -> Arc<Entry> {
         // All versions of an object share the name of the first.
         let (key, created) = before.as_ref().map_or((key, revision), |before| (before.key.clone(), before.created));
         let entry = Arc::new(Entry::stamped(key.clone(), &value, created, revision, index));
@@ -142,15 +166,13 @@ impl Batch {
         entry
     }
 
-    fn delete(&mut self, (revision, index): (Revision, u32), key: &str, mirror: &Mirror) -> Option<Arc<Entry>> {
-        let (before, _) = self.current(key, mirror);
-        let before = before?;
+    fn delete(&mut self, (revision, index): (Revision, u32), before: Arc<Entry>) -> Arc<Entry> {
         let (key, created) = (before.key.clone(), before.created);
         let event = Event::delete(before, revision, index);
         let entry = event.entry.clone();
         self.overlay.insert(key.clone(), None);
         self.changes.push(Change { place: (revision.0, index), created, key, value: None });
         self.events.push(Arc::new(event));
-        Some(entry)
+        entry
     }
 }

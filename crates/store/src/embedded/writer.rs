@@ -319,6 +319,9 @@ impl Writer {
 /// One database transaction with everything a batch changes, synced when it returns.
 fn write(database: &Database, batch: &Batch) -> Result<(), String> {
     let written = || -> Result<(), redb::Error> {
+        // As long as somebody reads what was there before, the pages that this commit frees are left to the next one, which frees
+        // them on its way. Otherwise they are freed by a second, small commit before this one returns, and everybody waits for it.
+        let before = database.begin_read()?;
         // Without quick repair: it makes a commit take half as long again, and what it saves after a crash is a walk through
         // the file that opening does anyway.
         let write = database.begin_write()?;
@@ -338,6 +341,7 @@ fn write(database: &Database, batch: &Batch) -> Result<(), String> {
             file::note_compacted(&write, compacted)?;
         }
         write.commit()?;
+        drop(before);
         Ok(())
     };
     written().map_err(|error| error.to_string())

@@ -18,9 +18,14 @@ const START: Duration = Duration::from_mins(2);
 /// It lets watches and requests end first.
 const STOP: Duration = Duration::from_secs(90);
 
-/// A running kube-apiserver. Dropping it kills it.
+/// A kube-apiserver, which can be killed and started again where it was. Dropping it kills it.
 pub struct KubeApiserver {
     process: Process,
+    binary: PathBuf,
+    flags: Vec<String>,
+    dir: PathBuf,
+    kubectl: Kubectl,
+    port: u16,
     url: String,
     token: String,
     kubeconfig: PathBuf,
@@ -67,23 +72,45 @@ impl KubeApiserver {
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         ];
-        let mut command = Command::new(binary);
-        command.args(process::flags(&flags, extra));
+        let url = format!("https://127.0.0.1:{port}");
+        let kubeconfig = dir.join("kubeconfig");
+        // It signs for itself and keeps the whole chain in this file.
+        let ca = certificates.join("apiserver.crt");
+        certificates::write(&kubeconfig, &self::kubeconfig(&url, &ca, &token))?;
+        let flags = process::flags(&flags, extra);
         let mut server = Self {
-            process: Process::start("kube-apiserver", &mut command, &dir.join("kube-apiserver.log"), false)?,
-            url: format!("https://127.0.0.1:{port}"),
+            process: launch(binary, &flags, dir)?,
+            binary: binary.to_path_buf(),
+            flags,
+            dir: dir.to_path_buf(),
+            kubectl: Kubectl::new(kubectl, &kubeconfig, &dir.join("kubectl")),
+            port,
+            url,
             token,
-            kubeconfig: dir.join("kubeconfig"),
-            // It signs for itself and keeps the whole chain in this file.
-            ca: certificates.join("apiserver.crt"),
+            kubeconfig,
+            ca,
         };
-        certificates::write(&server.kubeconfig, &kubeconfig(&server.url, &server.ca, &server.token))?;
-        let kubectl = Kubectl::new(kubectl, &server.kubeconfig, &dir.join("kubectl"));
-        // A kubectl is dear to start, so it is asked only when there is somebody to answer.
-        let ask = || kubectl.run(&["get", "--raw", "/readyz", "--request-timeout=5s"]);
-        let ready = || (ports::accepts(port) && ask().is_ok_and(|said| said.success())).then_some(());
-        server.process.until(START, ready)?;
+        server.until_ready()?;
         Ok(server)
+    }
+
+    /// Kills it as `kill -9` does, and waits until it is gone; clients see it go away.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        self.process.kill().map(drop)
+    }
+
+    /// Starts it again where it was, and waits until it says that it is ready.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.kill()?;
+        self.process = launch(&self.binary, &self.flags, &self.dir)?;
+        self.until_ready()
+    }
+
+    fn until_ready(&mut self) -> Result<(), Error> {
+        // A kubectl is dear to start, so it is asked only when there is somebody to answer.
+        let ask = || self.kubectl.run(&["get", "--raw", "/readyz", "--request-timeout=5s"]);
+        let ready = || (ports::accepts(self.port) && ask().is_ok_and(|said| said.success())).then_some(());
+        self.process.until(START, ready)
     }
 
     /// Where it is served.
@@ -116,6 +143,10 @@ impl KubeApiserver {
         self.process.terminate()?;
         self.process.wait(STOP)
     }
+}
+
+fn launch(binary: &Path, flags: &[String], dir: &Path) -> Result<Process, Error> {
+    Process::start("kube-apiserver", Command::new(binary).args(flags), &dir.join("kube-apiserver.log"), false)
 }
 
 fn random_token() -> Result<String, Error> {

@@ -1,12 +1,10 @@
 //! kubectl: run with one kubeconfig and nothing else of this machine's.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 
-use super::Error;
+use super::{Error, Said};
 
 /// The program with the server that it talks to.
 #[derive(Clone, Debug)]
@@ -14,24 +12,6 @@ pub struct Kubectl {
     binary: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
-}
-
-/// What a run ended with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// The exit code; none if a signal ended it.
-    pub code: Option<i32>,
-    /// What it wrote to stdout.
-    pub stdout: String,
-    /// What it wrote to stderr.
-    pub stderr: String,
-}
-
-impl Said {
-    /// Whether the exit code was 0.
-    pub fn success(&self) -> bool {
-        self.code == Some(0)
-    }
 }
 
 impl Kubectl {
@@ -61,18 +41,7 @@ impl Kubectl {
 
     fn said(&self, command: &mut Command, input: &str) -> Result<Said, Error> {
         fs::create_dir_all(&self.home).map_err(Error::file(&self.home))?;
-        let not_started = |source| Error::NotStarted { program: self.binary.display().to_string(), source };
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(not_started)?;
-        let stdin = child.stdin.take();
-        let output = thread::scope(|scope| {
-            // Beside the reading, or two full pipes would wait for each other. A run that ends without reading its
-            // input says why itself.
-            scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-            child.wait_with_output()
-        });
-        let output = output.map_err(Error::system("could not read what kubectl says"))?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) })
+        Said::of(command, input)
     }
 }
 

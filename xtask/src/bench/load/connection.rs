@@ -59,6 +59,11 @@ impl Server {
         self.write("PATCH", target, "application/merge-patch+json", body)
     }
 
+    /// The same, by the rules of the kind.
+    pub(super) fn strategic(&self, target: &str, body: &str) -> Vec<u8> {
+        self.write("PATCH", target, "application/strategic-merge-patch+json", body)
+    }
+
     /// The request that applies a body in JSON.
     pub(super) fn apply(&self, target: &str, body: &str) -> Vec<u8> {
         self.write("PATCH", target, "application/apply-patch+yaml", body)

@@ -9,14 +9,16 @@ mod churn;
 mod connection;
 mod create;
 mod latencies;
+mod nodes;
 mod object;
 mod ranges;
 mod read;
 mod watch;
 
 use std::env;
-use std::io::{Write, stdin};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write, stdin};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -27,6 +29,7 @@ use serde_json::Value;
 pub(super) use self::churn::{Churned, Churning};
 use self::connection::Server;
 pub(super) use self::create::{Burst, Bursts, Created, Filling, Spell};
+pub(super) use self::nodes::{Awaited, Beats, Fleet, Served};
 pub(super) use self::object::Sort;
 pub(super) use self::ranges::Ranges;
 pub(super) use self::read::{Reading, Times};
@@ -35,6 +38,8 @@ use crate::https::Endpoint;
 
 /// The task of this program that is the load, as it is called by [`Load`].
 const TASK: &str = "bench-load";
+/// What it says when a watch that is waited for has begun.
+const WATCHING: &str = "watching";
 
 /// What one process of the load is to do.
 #[derive(Serialize, Deserialize)]
@@ -63,6 +68,14 @@ enum Work {
     Read(Reading),
     /// Watches, while somebody writes.
     Watch(Watching),
+    /// Nodes, and ranges for them.
+    Nodes(Fleet),
+    /// A write of each node.
+    PatchNodes(Fleet),
+    /// Heartbeats of nodes.
+    Beat(Beats),
+    /// A watch, until nodes are served.
+    Await(Awaited),
 }
 
 /// A server to put load on.
@@ -105,8 +118,37 @@ impl Load {
         self.done(Work::Watch(watching))
     }
 
-    /// Has the work done by a process, which gets its order on stdin: a token is nothing for a command line.
+    pub(super) fn nodes(&self, fleet: Fleet) -> Result<()> {
+        self.done(Work::Nodes(fleet))
+    }
+
+    pub(super) fn patch_nodes(&self, fleet: Fleet) -> Result<Duration> {
+        self.done(Work::PatchNodes(fleet))
+    }
+
+    pub(super) fn beat(&self, beats: Beats) -> Result<u64> {
+        self.done(Work::Beat(beats))
+    }
+
+    /// Begins a watch, and returns when it is there.
+    pub(super) fn wait(&self, awaited: Awaited) -> Result<Waiting> {
+        let mut child = self.spawn(Work::Await(awaited))?;
+        let mut said = BufReader::new(child.stdout.take().context("the load says nothing")?);
+        let mut line = String::new();
+        said.read_line(&mut line)?;
+        ensure!(line.trim() == WATCHING, "the load does not watch: {line}");
+        Ok(Waiting { child, said })
+    }
+
+    /// Has the work done by a process.
     fn done<T: DeserializeOwned>(&self, work: Work) -> Result<T> {
+        let said = self.spawn(work)?.wait_with_output()?;
+        ensure!(said.status.success(), "the load failed: {}", said.status);
+        figures(&said.stdout)
+    }
+
+    /// Starts the process, which gets its order on stdin: a token is nothing for a command line.
+    fn spawn(&self, work: Work) -> Result<Child> {
         let order = serde_json::to_vec(&Order { server: self.0.clone(), work })?;
         let program = env::current_exe().context("this program does not know where it is")?;
         let mut command = Command::new(program);
@@ -115,10 +157,37 @@ impl Load {
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&order).context("the load does not take its order")?;
         }
-        let said = child.wait_with_output()?;
-        ensure!(said.status.success(), "the load failed: {}", said.status);
-        serde_json::from_slice(&said.stdout).context("the load printed something else than figures")
+        Ok(child)
     }
+}
+
+/// A watch that has begun. Dropping it ends it.
+pub(super) struct Waiting {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Waiting {
+    /// What it saw, when it is at its end.
+    pub(super) fn done(mut self) -> Result<Served> {
+        let mut text = Vec::new();
+        self.said.read_to_end(&mut text)?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the load failed: {status}");
+        figures(&text)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // An error means that it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn figures<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    serde_json::from_slice(text).context("the load printed something else than figures")
 }
 
 /// Does the work that stdin asks for, and prints what was seen.
@@ -146,6 +215,10 @@ impl Order {
             Work::Ranges(ranges) => serde_json::to_value(ranges::create(&server, ranges).await?),
             Work::Read(reading) => serde_json::to_value(read::run(&server, &reading).await?),
             Work::Watch(watching) => serde_json::to_value(watch::run(&server, &watching).await?),
+            Work::Nodes(fleet) => serde_json::to_value(nodes::create(&server, fleet).await?),
+            Work::PatchNodes(fleet) => serde_json::to_value(nodes::patch(&server, fleet).await?),
+            Work::Beat(beats) => serde_json::to_value(nodes::beat(&server, &beats).await?),
+            Work::Await(awaited) => serde_json::to_value(nodes::served(&server, &awaited).await?),
         }?)
     }
 }

@@ -1,13 +1,9 @@
 //! The faults: a server that is killed, a disk that is full, a leader that is killed. Each waits for load before it strikes.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use testkit::choices::{Choices, Seeded};
 use testkit::real::EtcdCluster;
@@ -15,6 +11,7 @@ use testkit::real::EtcdCluster;
 use super::traffic::{self, Progress};
 use crate::e2e::client::{Client, Reply};
 use crate::e2e::restarting::Restarting;
+use crate::e2e::small_disk::SmallDisk;
 
 /// How many writes make it load.
 const LOAD: u64 = 50;
@@ -23,8 +20,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 /// Up to how many milliseconds a fault waits once there is load, so that it strikes at any moment.
 const JITTER: u64 = 300;
-/// The largest and the smallest piece that is written to fill a disk: the last byte counts.
-const PIECES: [usize; 3] = [1 << 20, 1 << 12, 1];
 
 /// Waits until something holds; an error if it does not in time.
 fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
@@ -49,50 +44,6 @@ pub(super) fn load(progress: &Progress, random: &mut Seeded) -> Result<()> {
 pub(super) fn calm(progress: &Progress) -> Result<()> {
     let ended = progress.ended();
     until("a watch to end in order", || progress.ended() > ended)
-}
-
-/// A folder that is a small disk of its own. Dropping it takes the disk away.
-pub(super) struct SmallDisk {
-    folder: PathBuf,
-}
-
-impl SmallDisk {
-    /// Makes the folder a disk of that many MiB; why not, if this machine does not let us.
-    pub(super) fn mount(folder: &Path, size: u32) -> Result<Self> {
-        fs::create_dir_all(folder)?;
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}m,mode=700"), "tmpfs"]).arg(folder);
-        let said = mount.output().context("there is no program `mount`")?;
-        if !said.status.success() {
-            bail!("{}", String::from_utf8_lossy(&said.stderr).trim());
-        }
-        Ok(Self { folder: folder.to_path_buf() })
-    }
-
-    fn ballast(&self) -> PathBuf {
-        self.folder.join("ballast")
-    }
-
-    /// Writes until nothing more can be written.
-    pub(super) fn fill(&self) -> Result<()> {
-        let mut file = OpenOptions::new().create(true).append(true).open(self.ballast())?;
-        for piece in PIECES {
-            let bytes = vec![0; piece];
-            while file.write_all(&bytes).is_ok() {}
-        }
-        Ok(())
-    }
-
-    pub(super) fn free(&self) -> Result<()> {
-        Ok(fs::remove_file(self.ballast())?)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // A disk that stays is a folder in target/e2e, and the next run says that it could not be emptied.
-        let _ = Command::new("umount").arg(&self.folder).status();
-    }
 }
 
 /// Fills the disk until writes fail, looks what the server says and whether reads go on, and frees it again; every second

@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail};
 use testkit::choices::Seeded;
 use testkit::real::{Cadastre, Etcd, EtcdCluster};
 
-use self::faults::SmallDisk;
 use self::traffic::{Load, Progress, Traffic};
 use super::check::{self, Counts};
 use super::client::{Client, Promise, Target};
@@ -23,6 +22,7 @@ use super::history::{History, Watched};
 use super::report::{Outcome, Report};
 use super::restarting::Restarting;
 use super::servers::Servers;
+use super::small_disk::SmallDisk;
 use super::{Options, Place};
 use crate::parts::Part;
 

@@ -57,7 +57,7 @@ impl Cluster {
         let (binary, folder) = (servers.part(Part::KubeControllerManager)?, folder.join("controllers"));
         // Where there are two servers, controllers work with the one that kubectl does not talk to.
         let kubeconfig = server.kubeconfigs().pop().context("there is no server")?;
-        let controllers = KubeControllerManager::start(&binary, &kubeconfig, &server.ca(), &controllers, &folder)?;
+        let controllers = KubeControllerManager::start(&binary, &kubeconfig, &server.ca(), &controllers, &folder, &[])?;
         Ok(Self { _controllers: controllers, server, kubectl })
     }
 }

@@ -1,5 +1,6 @@
 //! The same random writes on ours and on the real server, in one shape of a cluster.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,16 +58,19 @@ pub(super) fn run(
         &theirs.ca(),
         &["service-cidr-controller"],
         &control.join("controllers"),
+        &[KubeControllerManager::ALONE],
     )?;
     let mut pair = Pair::new(
         Side::new(&Arc::new(Servers::target(&ours, folder)?), Heirs::Open)?,
         Side::new(&Arc::new(Servers::target(&theirs, &control)?), Heirs::Any)?,
+        File::create(folder.join("steps.log"))?,
     )?;
     let mut random = Seeded::new(seed);
     let (mut number, mut done, mut refused) = (0, 0, 0);
     let (mut differences, mut told) = (Vec::new(), 0);
     while number < steps && differences.len() < MOST {
         let step = Step::choose(&mut random);
+        pair.note(&format!("step {}", number + 1))?;
         let came = pair.take(&step).with_context(|| format!("step {}", number + 1));
         match came {
             // It does not count.
@@ -83,6 +87,9 @@ pub(super) fn run(
         }
         // What follows from one difference is none of its own.
         if differences.len() > told {
+            for difference in &differences[told..] {
+                pair.note(&format!("{difference:#}"))?;
+            }
             told = differences.len();
             pair.start_over().with_context(|| format!("{:#}", differences[told - 1]))?;
         }

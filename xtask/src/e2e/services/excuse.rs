@@ -6,8 +6,10 @@ use std::net::IpAddr;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::holdings::Held;
 use super::pair::Pair;
-use super::ranges::UNUSABLE;
+use super::ranges::{self, UNUSABLE};
+use super::shown;
 use super::side::Taken;
 use super::steps::{About, Step};
 use crate::e2e::method::Method;
@@ -33,8 +35,8 @@ pub(super) enum Excuse {
     DeletedTogether,
     /// A range that can never give out an address is not ready here.
     UnusableRange,
-    /// What the server says of a range is no manager's here.
-    RangeManagers,
+    /// What the server says of a deleted range is right from its deletion on here.
+    AtOnce,
     /// One fault is told once here.
     DoubleFaults,
     /// What an `ExternalName` says of node ports is taken for a port that it has, or not taken for one that it gets.
@@ -43,13 +45,15 @@ pub(super) enum Excuse {
     GoPrinted,
     /// An empty list is nothing here, also when it is applied.
     EmptyLists,
-    /// The real server goes on to give out of a range that was deleted.
+    /// The real server goes on to give out of a CIDR that several ranges have, all of them deleted.
     DeletedRangeGives,
+    /// The real controller does not look at a deleted range when it can go.
+    Overlooked,
 }
 
 impl Excuse {
     #[cfg(test)]
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Panic,
         Self::ExternalNameList,
         Self::LeftBehind,
@@ -59,12 +63,13 @@ impl Excuse {
         Self::Labels,
         Self::DeletedTogether,
         Self::UnusableRange,
-        Self::RangeManagers,
+        Self::AtOnce,
         Self::DoubleFaults,
         Self::ExternalNamePorts,
         Self::GoPrinted,
         Self::EmptyLists,
         Self::DeletedRangeGives,
+        Self::Overlooked,
     ];
 
     /// The name of the row.
@@ -79,12 +84,13 @@ impl Excuse {
             Self::Labels => "address-labels",
             Self::DeletedTogether => "deleted-together",
             Self::UnusableRange => "unusable-ranges",
-            Self::RangeManagers => "range-managers",
+            Self::AtOnce => "range-at-once",
             Self::DoubleFaults => "double-faults",
             Self::ExternalNamePorts => "ports-of-external-names",
             Self::GoPrinted => "go-printed",
             Self::EmptyLists => "empty-lists",
             Self::DeletedRangeGives => "deleted-ranges-give",
+            Self::Overlooked => "overlooked-ranges",
         }
     }
 }
@@ -97,30 +103,43 @@ pub(super) fn find(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -
     match step.about {
         About::Service => of_service(step, ours, theirs, pair),
         About::Address => of_address(step, ours, theirs, pair),
-        About::Range => Ok(of_range(step, ours, theirs)),
+        About::Range => of_range(step, ours, theirs, pair),
     }
 }
 
-fn of_range(step: &Step, ours: &Taken, theirs: &Taken) -> Option<Excuse> {
+fn of_range(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Result<Option<Excuse>> {
     let applies = step.method == Method::Apply;
-    if applies && (ours.is_done() || ours.code == 409) && conflicts_with_the_controller(theirs) {
-        return Some(Excuse::RangeManagers);
+    // With what the server says can be in conflict only who says something else, and that is not the same on both sides where they
+    // do not say the same.
+    if applies && conflicts_with_the_controller(ours, theirs) {
+        let ranges = pair.ours.ranges()?;
+        let range = ranges.named(&step.name);
+        if range.is_some_and(ranges::is_leaving) {
+            return Ok(Some(Excuse::AtOnce));
+        }
+        if range.is_some_and(ranges::is_unusable) {
+            return Ok(Some(Excuse::UnusableRange));
+        }
     }
     let is_empty = step.body["spec"]["cidrs"] == json!([]);
     if is_empty && theirs.message().replace("Invalid value: []", "Invalid value: null") == ours.message() {
-        return Some(Excuse::GoPrinted);
+        return Ok(Some(Excuse::GoPrinted));
     }
-    (is_empty && applies && ours.code == 409 && theirs.code == 422).then_some(Excuse::EmptyLists)
+    Ok((is_empty && applies && ours.code == 409 && theirs.code == 422).then_some(Excuse::EmptyLists))
 }
 
-/// Whether all that is refused is to change what the controller says.
-fn conflicts_with_the_controller(theirs: &Taken) -> bool {
-    let causes = theirs.body["details"]["causes"].as_array();
+/// Whether all that is refused is to change what the controller says, on either side.
+fn conflicts_with_the_controller(ours: &Taken, theirs: &Taken) -> bool {
     let is_the_controllers = |cause: &Value| {
         let message = cause["message"].as_str().unwrap_or_default();
         message.starts_with("conflict with \"service-cidr-controller\"")
     };
-    theirs.code == 409 && causes.is_some_and(|causes| causes.iter().all(is_the_controllers))
+    let conflicts = |taken: &Taken| {
+        let causes = taken.body["details"]["causes"].as_array();
+        taken.code == 409 && causes.is_some_and(|causes| causes.iter().all(is_the_controllers))
+    };
+    let is_fine = |taken: &Taken| taken.is_done() || conflicts(taken);
+    is_fine(ours) && is_fine(theirs) && (conflicts(ours) || conflicts(theirs))
 }
 
 /// Whether both say the same faults, and the real server some of them more than once.
@@ -146,14 +165,14 @@ fn of_service(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Res
     }
     // Somebody asks for what was left behind.
     if let Some(address) = refused(theirs.message())
-        && pair.theirs.has_leaked(address)?
+        && pair.theirs.held()?.leaked().any(|leaked| leaked == address)
     {
         return Ok(Some(Excuse::LeftBehind));
     }
     // Or for what was lost, and gets it, although another Service has it.
     if let Some(address) = refused(ours.message())
         && theirs.is_done()
-        && pair.theirs.has_lost(address)?
+        && pair.theirs.held()?.has_lost(address)
     {
         return Ok(Some(Excuse::Lost));
     }
@@ -190,10 +209,12 @@ fn of_address(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Res
         return Ok(Some(Excuse::Protection));
     }
     let Ok(address) = step.name.parse() else { return Ok(None) };
-    if pair.theirs.has_leaked(address)? && !pair.ours.has_leaked(address)? {
+    let (mine, expected) = (pair.ours.held()?, pair.theirs.held()?);
+    let has_leaked = |held: &Held| held.leaked().any(|leaked| leaked == address);
+    if has_leaked(&expected) && !has_leaked(&mine) {
         return Ok(Some(Excuse::LeftBehind));
     }
-    if pair.theirs.has_lost(address)? && !pair.ours.has_lost(address)? {
+    if expected.has_lost(address) && !mine.has_lost(address) {
         return Ok(Some(Excuse::Lost));
     }
     let is_in_use = !pair.ours.holders(address)?.is_empty();
@@ -226,7 +247,10 @@ pub(super) fn is_unusable(ours: Option<&Value>, theirs: Option<&Value>) -> bool 
             let at = all.iter().position(|condition| condition["type"] == "Ready")?;
             Some(all.remove(at))
         });
-        (ready.unwrap_or_default(), range)
+        let ready = ready.unwrap_or_default();
+        // Who has it depends on what it says.
+        shown::without_status_managers(&mut range);
+        (ready, range)
     };
     let (Some((ours, mine)), Some((theirs, expected))) = (ours.map(without), theirs.map(without)) else {
         return false;
@@ -268,7 +292,6 @@ fn refused(message: &str) -> Option<IpAddr> {
 mod tests {
     use std::fs;
 
-    use super::super::shown;
     use super::*;
     use crate::process;
 
@@ -340,9 +363,15 @@ mod tests {
             let cause = |manager: &&str| json!({"message": format!("conflict with \"{manager}\" with subresource")});
             taken(409, json!({"details": {"causes": managers.iter().map(cause).collect::<Vec<_>>()}}))
         };
-        assert!(conflicts_with_the_controller(&conflict(&["service-cidr-controller"])));
-        assert!(!conflicts_with_the_controller(&conflict(&["service-cidr-controller", "other"])));
-        assert!(!conflicts_with_the_controller(&taken(409, json!({}))));
+        let (done, known) = (taken(200, json!({})), conflict(&["service-cidr-controller"]));
+        assert!(conflicts_with_the_controller(&done, &known) && conflicts_with_the_controller(&known, &done));
+        assert!(conflicts_with_the_controller(&known, &conflict(&["service-cidr-controller"; 2])));
+        assert!(!conflicts_with_the_controller(&done, &conflict(&["service-cidr-controller", "other"])));
+        assert!(
+            !conflicts_with_the_controller(&done, &taken(409, json!({})))
+                && !conflicts_with_the_controller(&done, &done)
+        );
+        assert!(!conflicts_with_the_controller(&taken(422, json!({})), &known));
     }
 
     #[test]

@@ -16,6 +16,57 @@ const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
 /// Who looks after the addresses of Services; the others were made by hand.
 const OWN: &str = "ipallocator.k8s.io";
 
+/// The Services of a server and all addresses that are written down there, at one time. What is asked of it does not change while the
+/// server goes on to repair what it has.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) services: Vec<Value>,
+    pub(super) addresses: Vec<Value>,
+}
+
+impl Held {
+    /// What is written of an address, if there is something.
+    fn written(&self, address: IpAddr) -> Option<&Value> {
+        self.addresses.iter().find(|object| own_address(object) == Some(address))
+    }
+
+    /// The Services that have an address, by what they say.
+    fn holders(&self, address: IpAddr) -> impl Iterator<Item = &Value> {
+        self.services.iter().filter(move |service| {
+            service["spec"]["type"] != "ExternalName" && addresses(&service["spec"]).any(|own| own == address)
+        })
+    }
+
+    /// The addresses that are written down as those of Services that do not have them. What is marked waits for somebody's finalizer.
+    pub(super) fn leaked(&self) -> impl Iterator<Item = IpAddr> {
+        let counts = |object: &&Value| is_services(object) && object["metadata"]["deletionTimestamp"].is_null();
+        let written = self.addresses.iter().filter(counts).filter_map(|object| Some((own_address(object)?, object)));
+        let is_leaked = |(address, object): &(IpAddr, &Value)| {
+            let parent = &object["spec"]["parentRef"]["name"];
+            self.holders(*address).all(|service| service["metadata"]["name"] != *parent)
+        };
+        written.filter(is_leaked).map(|(address, _)| address)
+    }
+
+    /// Whether a Service has an address of which it is not written that it has it.
+    pub(super) fn has_lost(&self, address: IpAddr) -> bool {
+        let written = self.written(address).filter(|object| is_services(object));
+        let parent = written.map_or(&Value::Null, |object| &object["spec"]["parentRef"]["name"]);
+        self.holders(address).any(|service| service["metadata"]["name"] != *parent)
+    }
+
+    /// The Services that have an address of which that is not written.
+    pub(super) fn bereft(&self) -> impl Iterator<Item = &Value> {
+        let has = |service: &&Value| service["spec"]["type"] != "ExternalName";
+        self.services.iter().filter(has).filter(|service| addresses(&service["spec"]).any(|own| self.has_lost(own)))
+    }
+}
+
+/// The address that an `IPAddress` stands for.
+fn own_address(object: &Value) -> Option<IpAddr> {
+    object["metadata"]["name"].as_str()?.parse().ok()
+}
+
 /// What is wrong, each thing in words.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -146,6 +197,8 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn counted(written: &[(&str, &str)], services: &[(&str, &[&str])]) -> String {
@@ -153,6 +206,33 @@ mod tests {
         let services =
             services.iter().map(|(uid, all)| ((*uid).to_owned(), all.iter().map(|what| (*what).to_owned()).collect()));
         Faults::between(&written, &services.collect()).to_string()
+    }
+
+    #[test]
+    fn what_is_leaked_and_what_is_lost_follow_from_what_services_have() {
+        let service = |name: &str, kind: &str, address: &str| json!({"metadata": {"name": name}, "spec": {"type": kind, "clusterIPs": [address]}});
+        let address = |name: &str, manager: &str, parent: &str| {
+            let metadata = json!({"name": name, "labels": {MANAGER: manager}});
+            json!({"metadata": metadata, "spec": {"parentRef": {"name": parent}}})
+        };
+        let services = vec![
+            service("a", "ClusterIP", "10.96.0.2"),
+            service("b", "ClusterIP", "10.96.0.3"),
+            service("c", "ExternalName", "10.96.0.4"),
+            service("d", "ClusterIP", "FD00:96::0A"),
+            service("e", "ClusterIP", "10.96.0.6"),
+        ];
+        let addresses = vec![
+            address("10.96.0.2", OWN, "a"),
+            address("10.96.0.4", OWN, "c"),
+            address("10.96.0.5", "example.com", "a"),
+            address("fd00:96::a", OWN, "d"),
+            address("10.96.0.6", "example.com", "e"),
+        ];
+        let held = Held { services, addresses };
+        assert_eq!(held.leaked().collect::<Vec<_>>(), [IpAddr::from([10, 96, 0, 4])]);
+        let bereft: Vec<_> = held.bereft().map(|service| text(&service["metadata"]["name"])).collect();
+        assert_eq!(bereft, ["b", "e"]);
     }
 
     #[test]

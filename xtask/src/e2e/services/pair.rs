@@ -4,16 +4,20 @@
 //! ranges become is compared when it has become that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write as _;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::excuse::{self, Excuse};
 use super::holdings::{addresses, is_services};
-use super::ranges::{self, Ranges};
+use super::ranges::{self, Heirs, Ranges};
 use super::shown;
-use super::side::{Side, Taken};
+use super::side::{PATIENCE, Side, Taken};
 use super::steps::{About, Step};
 use crate::e2e::method::Method;
 
@@ -28,6 +32,11 @@ pub(super) struct Pair {
     first: Vec<String>,
     /// How often each difference was excused.
     pub(super) excused: BTreeMap<&'static str, u32>,
+    /// The ranges of the real server that were written so that its controller looks at them again, and when.
+    touched: BTreeMap<String, Instant>,
+    /// What was done, for whoever wants to know how something came about.
+    log: File,
+    began: Instant,
 }
 
 /// What came of a step on both sides.
@@ -42,10 +51,11 @@ pub(super) enum Came {
 
 impl Pair {
     /// Waits until the controllers beside the real server have begun.
-    pub(super) fn new(mut ours: Side, theirs: Side) -> Result<Self> {
+    pub(super) fn new(mut ours: Side, theirs: Side, log: File) -> Result<Self> {
         let families = ours.families()?;
         let first = ours.all(About::Address)?.iter().filter_map(name).map(str::to_owned).collect();
-        let mut pair = Self { ours, theirs, families, first, excused: BTreeMap::new() };
+        let (excused, touched, began) = (BTreeMap::new(), BTreeMap::new(), Instant::now());
+        let mut pair = Self { ours, theirs, families, first, excused, touched, log, began };
         pair.come_to_rest()?;
         Ok(pair)
     }
@@ -59,13 +69,18 @@ impl Pair {
             self.evict(step)?;
         }
         let (mine, expected) = (self.ours.take(step)?, self.theirs.take(step)?);
+        self.note(&format!("{step}: {} and {}", mine.code, expected.code))?;
         if mine != expected {
             let Some(excuse) = excuse::find(step, &mine, &expected, self)? else {
                 bail!("{step}\nours:   {mine}\ntheirs: {expected}");
             };
-            self.excuse(excuse);
+            self.excuse(excuse)?;
             self.forget(step, &mine, &expected)?;
+            self.sweep()?;
             return Ok(Came::Excused);
+        }
+        if step.about == About::Service {
+            self.sweep()?;
         }
         if step.about == About::Range && expected.is_done() && !step.is_dry() {
             self.compare_ranges().with_context(|| format!("after {step}"))?;
@@ -94,8 +109,14 @@ impl Pair {
         self.come_to_rest()
     }
 
-    pub(super) fn excuse(&mut self, excuse: Excuse) {
+    /// Writes down what is done.
+    pub(super) fn note(&mut self, what: &str) -> Result<()> {
+        Ok(writeln!(self.log, "{:9.3} {what}", self.began.elapsed().as_secs_f64())?)
+    }
+
+    fn excuse(&mut self, excuse: Excuse) -> Result<()> {
         *self.excused.entry(excuse.name()).or_default() += 1;
+        self.note(&format!("excused: {}", excuse.name()))
     }
 
     /// Whether the ranges that a step is about look the same on both sides, and stay as they are.
@@ -139,6 +160,7 @@ impl Pair {
 
     fn remove(&mut self, about: About, names: &BTreeSet<String>) -> Result<()> {
         for name in names {
+            self.note(&format!("{about:?} {name} is removed"))?;
             self.ours.remove(about, name)?;
             self.theirs.remove(about, name)?;
         }
@@ -177,34 +199,76 @@ impl Pair {
 
     /// Waits until all ranges are as they will be.
     fn come_to_rest(&mut self) -> Result<()> {
+        self.until("come to rest", Ranges::is_settled).map(drop)
+    }
+
+    /// Waits until that holds of all ranges of both sides; what they are like then.
+    fn until(&mut self, what: &str, holds: fn(&Ranges, &Value, Heirs) -> bool) -> Result<[Ranges; 2]> {
         loop {
-            for side in [&mut self.theirs, &mut self.ours] {
-                let heirs = side.heirs;
-                side.until("ranges come to rest", |ranges| {
-                    ranges.all.iter().all(|range| ranges.is_settled(range, heirs))
-                })?;
-            }
-            if !self.excuse_orphans()? {
-                return Ok(());
+            let (theirs, mine) = (self.until_of(false, what, holds)?, self.until_of(true, what, holds)?);
+            if !self.excuse_orphans(&mine, &theirs)? {
+                return Ok([mine, theirs]);
             }
         }
     }
 
-    /// Ranges that ours keeps and the real server let go, because another one that was deleted as well was to have their addresses.
-    /// Their addresses are removed, so that they go here, too; whether there were any.
-    fn excuse_orphans(&mut self) -> Result<bool> {
-        let (mine, expected) = (self.ours.ranges()?, self.theirs.ranges()?);
+    /// The same for one side, which watches of it tell.
+    fn until_of(&mut self, is_ours: bool, what: &str, holds: fn(&Ranges, &Value, Heirs) -> bool) -> Result<Ranges> {
+        let began = Instant::now();
+        loop {
+            let side = if is_ours { &mut self.ours } else { &mut self.theirs };
+            let (ranges, from) = side.look()?;
+            if ranges.all.iter().all(|range| holds(&ranges, range, side.heirs)) {
+                return Ok(ranges);
+            }
+            let whose = if is_ours { "our ranges" } else { "the ranges of the real server" };
+            ensure!(began.elapsed() < PATIENCE, "{whose} do not {what} within {PATIENCE:?}: {ranges:?}");
+            if is_ours || !(self.sweep()? || self.remind(&ranges)?) {
+                let side = if is_ours { &mut self.ours } else { &mut self.theirs };
+                side.wait(&from)?;
+            }
+        }
+    }
+
+    /// Removes what the real server has left behind, so that nothing depends on when it finds that by itself; whether there was any.
+    fn sweep(&mut self) -> Result<bool> {
+        let leaked: Vec<_> = self.theirs.held()?.leaked().collect();
+        for address in &leaked {
+            self.note(&format!("{address} was left behind"))?;
+            self.excuse(Excuse::LeftBehind)?;
+            self.theirs.remove(About::Address, &address.to_string())?;
+        }
+        Ok(!leaked.is_empty())
+    }
+
+    /// Makes the controller of the real server look again at what it has overlooked; whether there is any.
+    fn remind(&mut self, ranges: &Ranges) -> Result<bool> {
+        let mut overlooked = ranges.overlooked(Timestamp::now());
+        overlooked.retain(|name| self.touched.get(name).is_none_or(|since| since.elapsed() > ranges::LOOKED));
+        for name in &overlooked {
+            self.note(&format!("the range {name} is overlooked: {:?}", ranges.named(name)))?;
+            self.excuse(Excuse::Overlooked)?;
+            self.theirs.touch(name)?;
+            self.touched.insert(name.clone(), Instant::now());
+        }
+        Ok(!overlooked.is_empty())
+    }
+
+    /// Ranges that ours keeps and the real server let go, because another one that was deleted as well was to have their addresses,
+    /// or because it has lost them. Whoever has these is removed, so that they go here, too; whether there were any.
+    fn excuse_orphans(&mut self, mine: &Ranges, expected: &Ranges) -> Result<bool> {
+        let held = self.theirs.held()?;
         let mut services = BTreeSet::new();
-        for range in mine.all.iter().filter(|range| ranges::is_leaving(range)) {
+        for range in mine.all.iter().filter(|range| ranges::is_leaving(range) && ranges::is_protected(range)) {
             let Some(keeper) = mine.keeper(range, self.ours.heirs) else { continue };
-            let is_gone = name(range).is_some_and(|name| expected.named(name).is_none());
-            if is_gone && !expected.give(keeper) {
+            let there = name(range).and_then(|name| expected.named(name));
+            let is_let_go = there.is_none_or(|range| ranges::is_leaving(range) && !ranges::is_protected(range));
+            if is_let_go && !expected.give(keeper) {
+                self.note(&format!("the range {:?} is kept by {keeper} here alone", name(range)))?;
+                self.excuse(if held.has_lost(keeper) { Excuse::Lost } else { Excuse::DeletedTogether })?;
                 services.extend(self.ours.holders(keeper)?);
                 services.extend(self.theirs.holders(keeper)?);
             }
-        }
-        if !services.is_empty() {
-            self.excuse(Excuse::DeletedTogether);
         }
         self.remove(About::Service, &services)?;
         Ok(!services.is_empty())
@@ -212,13 +276,8 @@ impl Pair {
 
     /// Compares the ranges that are not on their way out.
     fn compare_ranges(&mut self) -> Result<()> {
-        let mut seen = Vec::new();
-        for side in [&mut self.ours, &mut self.theirs] {
-            let heirs = side.heirs;
-            let at_rest =
-                |ranges: &Ranges, range: &Value| ranges.is_settled(range, heirs) || ranges.is_going(range, heirs);
-            seen.push(side.until("ranges settle", |ranges| ranges.all.iter().all(|range| at_rest(ranges, range)))?);
-        }
+        let seen = self
+            .until("settle", |ranges, range, heirs| ranges.is_settled(range, heirs) || ranges.is_going(range, heirs))?;
         let names: BTreeSet<_> = seen.iter().flat_map(|ranges| &ranges.all).filter_map(name).collect();
         for name in names {
             let heirs = [self.ours.heirs, self.theirs.heirs];
@@ -233,6 +292,7 @@ impl Pair {
                     // Somebody else's finalizer keeps it; ours says from the beginning that it is not ready.
                     if ranges::is_leaving(range) && ranges.keeper(range, side.heirs).is_none() {
                         shown["status"].take();
+                        shown::without_status_managers(&mut shown);
                     }
                     shown
                 })
@@ -244,9 +304,11 @@ impl Pair {
             }
             ensure!(
                 excuse::is_unusable(mine.as_ref(), expected.as_ref()),
-                "the range {name}\nours:   {mine:?}\ntheirs: {expected:?}"
+                "the range {name}\nours:   {}\ntheirs: {}",
+                json!(mine),
+                json!(expected)
             );
-            self.excuse(Excuse::UnusableRange);
+            self.excuse(Excuse::UnusableRange)?;
         }
         Ok(())
     }
@@ -257,19 +319,39 @@ impl Pair {
         // One that was deleted may be gone here already, and is there for some time yet.
         let (ranges, theirs) = (self.ours.ranges()?, self.theirs.ranges()?);
         let named = [&ranges, &theirs].map(|all| concerned(step, all).filter_map(|name| all.named(name)));
-        let probes: BTreeSet<_> = named.into_iter().flatten().flat_map(ranges::probes).collect();
-        for address in probes.into_iter().filter(|address| self.families.contains(&family(address))) {
+        let mut probes: BTreeSet<_> = named.into_iter().flatten().flat_map(ranges::probes).collect();
+        probes.retain(|address| self.families.contains(&family(address)));
+        for address in probes {
             let open = ranges.give(address);
-            ensure!(self.ours.gives(address).context("ours")? == open, "that ours gives {address} is not {open}");
-            if !self.theirs.until_gives(address, open).context("theirs")? {
-                ensure!(!open, "the real server does not give {address}, which an open range has");
-                let theirs = self.theirs.ranges()?;
-                ensure!(!theirs.give(address), "{address} is in an open range of the real server alone: {theirs:?}");
-                self.excuse(Excuse::DeletedRangeGives);
+            let gives = self.ours.gives(address).context("ours")?;
+            ensure!(gives == Some(open), "that ours gives {address} is {gives:?} and not {open}");
+            if !self.until_gives(address, open)? {
+                self.excuse(Excuse::DeletedRangeGives)?;
                 return self.start_over();
             }
         }
         Ok(())
+    }
+
+    /// Waits until the real server gives an address, or does not; whether it comes to that. It goes on to give what several deleted
+    /// ranges have.
+    fn until_gives(&mut self, address: IpAddr, whether: bool) -> Result<bool> {
+        let began = Instant::now();
+        loop {
+            let gives = self.theirs.gives(address).context("theirs")?;
+            if gives == Some(whether) {
+                return Ok(true);
+            }
+            let theirs = self.theirs.ranges()?;
+            if gives.is_some() && !whether && theirs.is_shared(address) {
+                return Ok(false);
+            }
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "that the real server gives {address} is {gives:?} and not {whether}: {theirs:?}"
+            );
+            self.sweep()?;
+        }
     }
 
     fn compare_services(&mut self) -> Result<()> {
@@ -284,26 +366,20 @@ impl Pair {
 
     /// Compares what is written of addresses, but for what the real server has left behind or lost.
     fn compare_addresses(&mut self) -> Result<()> {
-        let mut expected = Vec::new();
-        for object in self.theirs.all(About::Address)? {
-            let address: Option<IpAddr> = name(&object).and_then(|name| name.parse().ok());
-            match address {
-                Some(address) if self.theirs.has_leaked(address)? => self.excuse(Excuse::LeftBehind),
-                _ => expected.push(object),
-            }
+        let (mut mine, there) = (self.ours.all(About::Address)?, self.theirs.held()?);
+        let leaked: BTreeSet<_> = there.leaked().map(|address| address.to_string()).collect();
+        let bereft: BTreeSet<_> = there.bereft().filter_map(name).map(str::to_owned).collect();
+        for _ in &leaked {
+            self.excuse(Excuse::LeftBehind)?;
         }
-        let mut mine = self.ours.all(About::Address)?;
-        for service in self.theirs.all(About::Service)? {
-            for address in addresses(&service["spec"]).filter(|_| service["spec"]["type"] != "ExternalName") {
-                if self.theirs.has_lost(address)? {
-                    self.excuse(Excuse::Lost);
-                    let parent = &service["metadata"]["name"];
-                    let is_it = |object: &Value| object["spec"]["parentRef"]["name"] == *parent;
-                    mine.retain(|object| !is_it(object));
-                    expected.retain(|object| !is_it(object));
-                }
-            }
+        for _ in &bereft {
+            self.excuse(Excuse::Lost)?;
         }
+        let is_bereft =
+            |object: &Value| object["spec"]["parentRef"]["name"].as_str().is_some_and(|name| bereft.contains(name));
+        let mut expected = there.addresses;
+        expected.retain(|object| name(object).is_none_or(|name| !leaked.contains(name)) && !is_bereft(object));
+        mine.retain(|object| !is_bereft(object));
         let shown = |side: &mut Side, all: Vec<Value>| {
             let mut shown: Vec<_> = all.into_iter().map(|object| side.shown(object).to_string()).collect();
             shown.sort_unstable();

@@ -2,7 +2,9 @@
 //! deleted, and what they look like when everybody has done with them what is to be done.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::holdings::is_services;
@@ -18,6 +20,8 @@ pub(super) const UNUSABLE: &str = "Unusable";
 const SHORTEST: u32 = 64;
 /// Which address of a range nobody but a probe asks for.
 const PROBED: u128 = 9;
+/// How long after its deletion the real controller has looked at a range again by itself: it lets none go before ten seconds.
+pub(super) const LOOKED: Duration = Duration::from_secs(15);
 
 /// Which other ranges a deleted one may leave its addresses to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +104,13 @@ fn ready(range: &Value) -> Option<&Value> {
     range["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Ready")
 }
 
-fn is_protected(range: &Value) -> bool {
+/// Whether ours says that it can never give out anything.
+pub(super) fn is_unusable(range: &Value) -> bool {
+    ready(range).is_some_and(|ready| ready["reason"] == UNUSABLE)
+}
+
+/// Whether it has the finalizer that keeps it while it is needed.
+pub(super) fn is_protected(range: &Value) -> bool {
     range["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|name| name == FINALIZER))
 }
 
@@ -150,20 +160,43 @@ impl Ranges {
         self.given(&blocks(range)).all(|address| others.iter().any(|other| other.has(address)))
     }
 
-    /// Whether everybody has done with a range what is to be done.
+    /// Whether everybody has done with a range what is to be done. One that is needed has its finalizer here. There, it may have lost
+    /// it to another one that was deleted as well and is gone now, and never gets it back.
     pub(super) fn is_settled(&self, range: &Value, heirs: Heirs) -> bool {
         let ready = ready(range).unwrap_or(&Value::Null);
         if !is_leaving(range) {
             let is_ready = ready["status"] == "True" && ready["message"] == READY && ready["reason"] == "";
-            return is_protected(range) && (is_ready || ready["reason"] == UNUSABLE);
+            return is_protected(range) && (is_ready || is_unusable(range));
         }
         if self.keeper(range, heirs).is_none() {
             return !is_protected(range);
         }
-        (is_protected(range) || self.is_let_go(range))
+        (heirs == Heirs::Any || is_protected(range) || self.is_let_go(range))
             && ready["status"] == "False"
             && ready["reason"] == "Terminating"
             && ready["message"] == KEPT
+    }
+
+    /// The names of the deleted ranges that the real controller has not done with although it has had the time. It looks at a
+    /// deleted range when that one is written, when another one is made, and when an address that is marked as a Service's comes or
+    /// goes; not when another one gains a family or goes, nor when an address goes that lost its mark.
+    pub(super) fn overlooked(&self, now: Timestamp) -> Vec<String> {
+        let is_old = |range: &Value| {
+            let deleted =
+                range["metadata"]["deletionTimestamp"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+            deleted.is_some_and(|deleted| now.duration_since(deleted).unsigned_abs() > LOOKED)
+        };
+        let all = self.all.iter().filter(|range| is_old(range) && !self.is_settled(range, Heirs::Any));
+        all.filter_map(|range| range["metadata"]["name"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Whether several ranges, all of them deleted, have a CIDR in common that has that address. The real server has one allocator for
+    /// each CIDR, and closes it only for a range that has it alone.
+    pub(super) fn is_shared(&self, address: IpAddr) -> bool {
+        let of = |range: &Value| range["spec"]["cidrs"].as_array().cloned().unwrap_or_default();
+        let having = |cidr: &Value| self.all.iter().filter(|range| of(range).contains(cidr)).count();
+        let has = |cidr: &Value| cidr.as_str().and_then(Block::read).is_some_and(|block| block.has(address));
+        !self.give(address) && self.all.iter().flat_map(of).any(|cidr| has(&cidr) && having(&cidr) > 1)
     }
 
     /// Whether it is on its way out, and nothing in use keeps it: it can be gone at any time.
@@ -234,5 +267,30 @@ mod tests {
         let (kept, others) = (|| json!([FINALIZER]), || json!(["example.com/e2e"]));
         assert!(settled([kept(), kept()]) && settled([others(), kept()]) && settled([kept(), others()]));
         assert!(!settled([others(), others()]), "the address is in no range that stays");
+    }
+
+    #[test]
+    fn the_real_controller_overlooks_what_is_not_settled_long_after_its_deletion() {
+        let mut deleted = range("r", "10.98.0.0/24", true);
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        deleted["metadata"]["finalizers"] = json!([FINALIZER]);
+        let mut ranges = Ranges { all: vec![deleted, range("o", "10.99.0.0/24", false)], addresses: vec![] };
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        assert_eq!(ranges.overlooked(at("2026-01-02T03:04:15Z")), [""; 0]);
+        assert_eq!(ranges.overlooked(at("2026-01-02T03:04:25Z")), ["r"]);
+        ranges.all[0]["metadata"]["finalizers"] = json!(["example.com/e2e"]);
+        assert_eq!(ranges.overlooked(at("2026-01-02T03:04:25Z")), [""; 0]);
+    }
+
+    #[test]
+    fn deleted_ranges_share_what_they_have_in_the_same_words() {
+        let shared = |others: Vec<Value>| {
+            let mut all = vec![range("r", "10.98.0.0/24", true)];
+            all.extend(others);
+            Ranges { all, addresses: vec![] }.is_shared([10, 98, 0, 9].into())
+        };
+        assert!(shared(vec![range("o", "10.98.0.0/24", true)]));
+        assert!(!shared(vec![]) && !shared(vec![range("o", "10.98.0.0/25", true)]));
+        assert!(!shared(vec![range("o", "10.98.0.0/24", true), range("p", "10.98.0.0/16", false)]), "one is open");
     }
 }

@@ -10,11 +10,12 @@ use super::steps::{PORTS, V4, V6};
 
 /// The differences that no answer shows after this.
 #[cfg(test)]
-pub(super) const LEFT_OUT: [&str; 6] = [
+pub(super) const LEFT_OUT: [&str; 7] = [
     "range-at-once",
     "no-grace",
     "from-flags-label",
     "capacity-condition",
+    "address-managers",
     "address-annotations",
     "policy-of-external-names",
 ];
@@ -45,8 +46,14 @@ pub(super) fn plain(body: &mut Value, depth: Depth) {
     }
     let is_range = body["spec"].get("cidrs").is_some();
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    for name in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+    for name in ["uid", "resourceVersion", "creationTimestamp"] {
         metadata.remove(name);
+    }
+    match metadata.remove("managedFields") {
+        Some(entries) if is_range && depth == Depth::Settled => {
+            metadata.insert("managedFields".to_owned(), managers(&entries));
+        }
+        _ => {}
     }
     if let Some(time) = metadata.get_mut("deletionTimestamp") {
         *time = json!("<time>");
@@ -82,6 +89,52 @@ pub(super) fn plain(body: &mut Value, depth: Depth) {
             condition.remove("lastTransitionTime");
         }
         all.sort_by_key(|condition| condition["type"].to_string());
+    }
+}
+
+/// Who has which fields of a range, but for what only ours has, and whenever it was.
+fn managers(entries: &Value) -> Value {
+    let mut all: Vec<Value> = entries.as_array().cloned().unwrap_or_default();
+    for entry in &mut all {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+        let fields = &mut entry["fieldsV1"];
+        for (place, name) in [
+            ("/f:status/f:conditions", r#"k:{"type":"ipam.cadastre.dev/Capacity"}"#),
+            ("/f:metadata/f:labels", "f:networking.kubernetes.io/service-cidr-from-flags"),
+        ] {
+            if let Some(part) = fields.pointer_mut(place).and_then(Value::as_object_mut)
+                && part.remove(name).is_some()
+                && part.keys().all(|left| left == ".")
+            {
+                part.clear();
+            }
+        }
+        prune(fields);
+    }
+    all.retain(|entry| entry["fieldsV1"] != json!({}));
+    all.sort_by_key(Value::to_string);
+    json!(all)
+}
+
+/// Takes out of a range who has what of its status.
+pub(super) fn without_status_managers(range: &mut Value) {
+    if let Some(entries) = range.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) {
+        entries.retain(|entry| entry["subresource"] != "status");
+    }
+}
+
+/// Takes out the parts of which nothing is left. A field that is itself had is written as an empty one.
+fn prune(fields: &mut Value) {
+    for part in ["f:conditions", "f:status", "f:labels", "f:metadata"] {
+        for place in ["", "/f:status", "/f:metadata"] {
+            if let Some(around) = fields.pointer_mut(place).and_then(Value::as_object_mut)
+                && around.get(part) == Some(&json!({}))
+            {
+                around.remove(part);
+            }
+        }
     }
 }
 
@@ -124,6 +177,23 @@ mod tests {
         );
         assert_eq!(without_picks(&picked, &json!({"nodePort": 31_234})), json!({"nodePort": 1}));
         assert_eq!(without_picks(&picked, &json!({"nodePort": 30_001})), json!({"nodePort": 30_001}));
+    }
+
+    #[test]
+    fn only_what_ours_alone_has_is_left_out_of_managers() {
+        let ready = json!({r#"k:{"type":"Ready"}"#: {".": {}, "f:status": {}}});
+        let mut conditions = ready.clone();
+        let capacity = r#"k:{"type":"ipam.cadastre.dev/Capacity"}"#;
+        conditions[capacity] = json!({".": {}});
+        let entry = |manager: &str, fields: Value| json!({"manager": manager, "fieldsV1": fields});
+        let label = json!({".": {}, "f:networking.kubernetes.io/service-cidr-from-flags": {}});
+        let shown = managers(&json!([
+            {"manager": "c", "time": "t", "fieldsV1": {"f:status": {"f:conditions": conditions}}},
+            entry("b", json!({"f:status": {"f:conditions": {capacity: {".": {}}}}})),
+            entry("a", json!({"f:metadata": {"f:labels": label, "f:annotations": {".": {}}}, "f:spec": {"f:cidrs": {}}})),
+        ]));
+        let fields = json!({"f:metadata": {"f:annotations": {".": {}}}, "f:spec": {"f:cidrs": {}}});
+        assert_eq!(shown, json!([entry("a", fields), entry("c", json!({"f:status": {"f:conditions": ready}}))]));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::holdings::{self, Faults, addresses, is_services};
+use super::holdings::{self, Faults, Held, addresses};
 use super::ranges::{Heirs, Ranges};
 use super::shown::{self, Depth};
 use super::steps::{About, Step};
@@ -20,11 +20,15 @@ use crate::e2e::method::Method;
 pub(super) const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// The code of an answer to a write that made something.
 const CREATED: u16 = 201;
-/// How long what controllers do may take; the real one waits for ten seconds before it lets a range go.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long what controllers do may take on a busy machine; the real one waits for ten seconds before it lets a range go, and longer
+/// when it tries again what failed.
+pub(super) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How long it may take that a server knows of its ranges what is written of them.
-const SOON: Duration = Duration::from_secs(15);
+/// How many seconds a watch lasts before everything is looked at again: not all that matters is an event of a range.
+const GLANCE: u32 = 2;
+
+/// How often an object is read again that somebody else changes while it is edited.
+const MOST_EDITS: usize = 10;
 
 /// A server.
 pub(super) struct Side {
@@ -68,24 +72,44 @@ impl Side {
 
     /// Takes a step.
     pub(super) fn take(&mut self, step: &Step) -> Result<Taken> {
-        let body = match step.method {
-            Method::Delete => None,
-            Method::Edit => {
-                let (code, mut there) = self.ask("GET", &step.object())?;
-                if code != 200 {
-                    return Ok(self.taken(step, code, there));
-                }
-                // What is null goes.
-                for (part, fields) in step.body.as_object().into_iter().flatten() {
-                    for (name, value) in fields.as_object().into_iter().flatten() {
-                        there[part][name] = value.clone();
-                    }
-                }
-                Some(there)
+        match step.method {
+            Method::Delete => self.send(step, None),
+            Method::Edit => self.edit(step),
+            _ => self.send(step, Some(&step.body)),
+        }
+    }
+
+    /// Reads an object, changes it and puts it back. Controllers write as well: what one of them wrote in between is read again, as a
+    /// person who edits would. A conflict with nobody is an answer.
+    fn edit(&mut self, step: &Step) -> Result<Taken> {
+        let mut last: Option<(Value, Taken)> = None;
+        for _ in 0..MOST_EDITS {
+            let (code, mut there) = self.ask("GET", &step.object())?;
+            if code != 200 {
+                return Ok(self.taken(step, code, there));
             }
-            _ => Some(step.body.clone()),
-        };
-        match self.client.send_as(step.method.media(), step.method.verb(), &step.path(), body.as_ref()) {
+            let revision = there["metadata"]["resourceVersion"].clone();
+            match last {
+                Some((before, taken)) if before == revision => return Ok(taken),
+                _ => {}
+            }
+            // What is null goes.
+            for (part, fields) in step.body.as_object().into_iter().flatten() {
+                for (name, value) in fields.as_object().into_iter().flatten() {
+                    there[part][name] = value.clone();
+                }
+            }
+            let taken = self.send(step, Some(&there))?;
+            if taken.code != 409 {
+                return Ok(taken);
+            }
+            last = Some((revision, taken));
+        }
+        bail!("{}: somebody else was faster {MOST_EDITS} times", step.path())
+    }
+
+    fn send(&mut self, step: &Step, body: Option<&Value>) -> Result<Taken> {
+        match self.client.send_as(step.method.media(), step.method.verb(), &step.path(), body) {
             Reply::Answer(code, body) => Ok(self.taken(step, code, body)),
             // The real server ends a request that it stumbles over by hanging up.
             Reply::Lost => Ok(self.taken(step, 0, Value::Null)),
@@ -93,13 +117,38 @@ impl Side {
         }
     }
 
-    /// Removes an object, so that both sides have the same again.
+    /// Removes an object, so that both sides have the same again. Whatever finalizers it has, it goes.
     pub(super) fn remove(&mut self, about: About, name: &str) -> Result<()> {
         let path = format!("{}/{name}", about.collection("v1"));
-        self.ask("DELETE", &path)?;
-        let free = json!({"metadata": {"finalizers": null}});
-        self.client.send_as(Method::Merge.media(), "PATCH", &path, Some(&free));
+        let began = Instant::now();
+        loop {
+            let (code, deleted) = self.ask("DELETE", &path)?;
+            if code == 404 {
+                return Ok(());
+            }
+            let mut freed = self.patch(&path, &json!({"metadata": {"finalizers": null}}))?;
+            // One that the real server let become invalid cannot be written any more, but for its status.
+            if freed.0 == 422 {
+                freed = self.patch(&format!("{path}/status"), &json!({"metadata": {"finalizers": null}}))?;
+            }
+            ensure!(began.elapsed() < PATIENCE, "{path} does not go: {code} {deleted}, then {freed:?}");
+        }
+    }
+
+    /// Writes a range without changing it, so that whoever follows it looks at it again.
+    pub(super) fn touch(&mut self, name: &str) -> Result<()> {
+        let path = format!("{}/{name}", About::Range.collection("v1"));
+        for mark in [json!("yes"), Value::Null] {
+            self.patch(&path, &json!({"metadata": {"annotations": {"example.com/touched": mark}}}))?;
+        }
         Ok(())
+    }
+
+    fn patch(&mut self, path: &str, change: &Value) -> Result<(u16, Value)> {
+        match self.client.send_as(Method::Merge.media(), "PATCH", path, Some(change)) {
+            Reply::Answer(code, body) => Ok((code, body)),
+            other => bail!("PATCH {path}: {other:?}"),
+        }
     }
 
     /// The spec of a Service; null if there is none.
@@ -145,27 +194,9 @@ impl Side {
         Ok(!self.port_holders(port)?.is_empty())
     }
 
-    /// What is written of an address, if there is something.
-    pub(super) fn written(&mut self, address: IpAddr) -> Result<Option<Value>> {
-        let (code, object) = self.ask("GET", &format!("{}/{address}", About::Address.collection("v1")))?;
-        Ok((code == 200).then_some(object))
-    }
-
-    /// Whether an address is written down as that of a Service that does not have it.
-    pub(super) fn has_leaked(&mut self, address: IpAddr) -> Result<bool> {
-        // What is marked waits for somebody's finalizer.
-        let counts = |object: &Value| is_services(object) && object["metadata"]["deletionTimestamp"].is_null();
-        let Some(object) = self.written(address)?.filter(counts) else { return Ok(false) };
-        let parent = object["spec"]["parentRef"]["name"].as_str().unwrap_or_default().to_owned();
-        Ok(!self.holders(address)?.contains(&parent))
-    }
-
-    /// Whether a Service has an address of which nothing is written.
-    pub(super) fn has_lost(&mut self, address: IpAddr) -> Result<bool> {
-        let holders = self.holders(address)?;
-        let written = self.written(address)?.filter(is_services);
-        let parent = written.map(|object| object["spec"]["parentRef"]["name"].clone()).unwrap_or_default();
-        Ok(holders.iter().any(|holder| parent != **holder))
+    /// All Services, and all addresses.
+    pub(super) fn held(&mut self) -> Result<Held> {
+        Ok(Held { services: self.all(About::Service)?, addresses: self.all(About::Address)? })
     }
 
     /// Holds what is written of who has what against what Services say.
@@ -173,27 +204,24 @@ impl Side {
         Faults::of(&mut self.client)?.none()
     }
 
-    /// Waits until the ranges are as is asked for, which watches of them tell.
-    pub(super) fn until(&mut self, what: &str, holds: impl Fn(&Ranges) -> bool) -> Result<Ranges> {
-        let (path, began) = (About::Range.collection("v1"), Instant::now());
-        loop {
-            let (_, list) = self.ask("GET", &path)?;
-            let ranges = self.ranges()?;
-            if holds(&ranges) {
-                return Ok(ranges);
-            }
-            ensure!(began.elapsed() < PATIENCE, "{what} not after {PATIENCE:?}: {ranges:?}");
-            let from = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            let watch = self.client.watch(&format!("{path}?watch=true&resourceVersion={from}"))?;
-            // One that is silent for long says nothing more than that it is to be looked at again.
-            if let Ok(mut events) = watch {
-                let _ = events.next();
-            }
-        }
+    /// All ranges, and the revision from which a change of them can be waited for.
+    pub(super) fn look(&mut self) -> Result<(Ranges, String)> {
+        let (_, list) = self.ask("GET", &About::Range.collection("v1"))?;
+        Ok((self.ranges()?, list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()))
     }
 
-    /// Whether a Service can be had that names this address; it does not stay.
-    pub(super) fn gives(&mut self, address: IpAddr) -> Result<bool> {
+    /// Waits until a range changes, or it is time to look again.
+    pub(super) fn wait(&mut self, from: &str) -> Result<()> {
+        let path = About::Range.collection("v1");
+        let watch = self.client.watch(&format!("{path}?watch=true&timeoutSeconds={GLANCE}&resourceVersion={from}"))?;
+        if let Ok(mut events) = watch {
+            let _ = events.next();
+        }
+        Ok(())
+    }
+
+    /// Whether a Service can be had that names this address; it does not stay. None if somebody has it.
+    pub(super) fn gives(&mut self, address: IpAddr) -> Result<Option<bool>> {
         let body = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "probe"},
             "spec": {"clusterIP": address.to_string(), "ports": [{"port": 80}]},
@@ -201,28 +229,14 @@ impl Side {
         match self.client.send("POST", SERVICES, Some(&body)) {
             Reply::Answer(201, _) => {
                 self.ask("DELETE", &format!("{SERVICES}/probe"))?;
-                Ok(true)
+                Ok(Some(true))
             }
             Reply::Answer(422, refusal) if refusal.to_string().contains("does not match the current range") => {
-                Ok(false)
+                Ok(Some(false))
             }
-            other => bail!("a Service that names {address}: {other:?}; written of it: {:?}", self.written(address)?),
+            Reply::Answer(422, refusal) if refusal.to_string().contains("provided IP is already allocated") => Ok(None),
+            other => bail!("a Service that names {address}: {other:?}"),
         }
-    }
-
-    /// Waits until the real server gives an address, or does not; whether it came to that.
-    pub(super) fn until_gives(&mut self, address: IpAddr, whether: bool) -> Result<bool> {
-        let began = Instant::now();
-        while began.elapsed() <= SOON {
-            // The real server leaves behind what a Service had when its range was gone before it.
-            if self.has_leaked(address)? {
-                self.remove(About::Address, &address.to_string())?;
-            }
-            if self.gives(address)? == whether {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn ask(&mut self, method: &str, path: &str) -> Result<(u16, Value)> {

@@ -189,6 +189,48 @@ fn what_is_no_longer_applied_goes_and_what_others_added_stays() {
     assert_eq!(house.at("/spec/containers").as_array().unwrap().len(), 1);
 }
 
+/// Upstream makes null of it, and then refuses the null: seen on kube-apiserver 1.36.3 with a custom resource.
+#[test]
+fn what_is_empty_and_owned_is_empty_again_when_others_withdraw_what_they_put_into_it() {
+    let mut house = House::new("ClusterCIDR");
+    house.put("x", json!({"spec": {"priority": 1}, "status": {}}), None);
+    let owned = house.entries();
+    house.applied("me", json!({"status": {"nodeCount": 1, "ipv4": {}}}));
+    house.applied("me", json!({}));
+    assert_eq!((house.at("/status"), house.entries()), (json!({}), owned));
+    // So it is for who had more in it before.
+    house.applied("me", json!({"spec": {"sizing": {"from": "Annotation"}}}));
+    house.applied("me", json!({"spec": {"sizing": {}}}));
+    assert_eq!(house.at("/spec/sizing"), json!({}));
+}
+
+/// A list without items is no field, so a structure with nothing else in it is taken for absent when somebody withdraws the rest, and
+/// goes, whoever owned it: all four seen on kube-apiserver 1.36.3 with a custom resource.
+#[test]
+fn a_structure_with_nothing_but_lists_without_items_goes_with_what_is_withdrawn() {
+    let status = |status: Value| json!({"spec": {"priority": 1}, "status": status});
+    let (empty, listed) = (json!({}), json!({"conditions": []}));
+    let (filled, both) = (json!({"nodeCount": 1}), json!({"nodeCount": 1, "conditions": []}));
+    for (by_apply, before, config, after) in [
+        (false, &empty, &both, &Value::Null),
+        (true, &empty, &both, &Value::Null),
+        (true, &empty, &listed, &listed),
+        (false, &listed, &filled, &Value::Null),
+    ] {
+        let mut house = House::new("ClusterCIDR");
+        if by_apply {
+            house.applied("x", status(before.clone()));
+        } else {
+            house.put("x", status(before.clone()), None);
+        }
+        house.applied("me", json!({"status": config}));
+        house.applied("me", json!({}));
+        assert_eq!(&house.at("/status"), after, "{before} {config}");
+        let is_owned = house.entries().iter().any(|entry| entry.contains(".status"));
+        assert_eq!(is_owned, !after.is_null(), "{before} {config} {:?}", house.entries());
+    }
+}
+
 #[test]
 fn an_atomic_list_or_map_has_one_owner() {
     let mut house = House::new("Service");

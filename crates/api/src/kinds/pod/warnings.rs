@@ -101,10 +101,10 @@ pub(super) fn warnings(pod: &Object, old: Option<&Object>) -> Vec<String> {
     told.ports(spec);
     told.affinity(spec);
     for (index, address) in spec.get("dnsConfig").into_iter().flat_map(|dns| texts(dns, "nameservers")).enumerate() {
-        told.0.extend(names::address_warning(&format!("spec.dnsConfig.nameservers[{index}]"), address));
+        told.0.extend(names::address_warning(format_args!("spec.dnsConfig.nameservers[{index}]"), address));
     }
     for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
-        told.0.extend(names::address_warning(&format!("spec.hostAliases[{index}].ip"), text(alias, "ip")));
+        told.0.extend(names::address_warning(format_args!("spec.hostAliases[{index}].ip"), text(alias, "ip")));
     }
     told.0
 }

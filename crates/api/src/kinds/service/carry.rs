@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::needs_health_check;
 use super::rules::POLICIES;
+use super::spec::Spec;
 use crate::meta;
 use crate::object::Object;
 use crate::reading::{items, number, part, text};
@@ -20,7 +20,7 @@ fn name_all_addresses(service: &mut Object) {
 }
 
 pub(super) fn prepare_create(service: &mut Object) {
-    service.remove(&["status"]);
+    service.set(&["status"], json!({"loadBalancer": {}}));
     name_all_addresses(service);
     drop_unused(service);
 }
@@ -75,9 +75,7 @@ fn keep_granted(new: &mut Object, old: &Object) {
     if wants_node_ports(old) && wants_node_ports(new) {
         keep_node_ports(new, old);
     }
-    if needs_health_check(part(old, "spec"))
-        && needs_health_check(part(new, "spec"))
-        && is_unset(new, "healthCheckNodePort")
+    if Spec::of(old).needs_health_check() && Spec::of(new).needs_health_check() && is_unset(new, "healthCheckNodePort")
     {
         set_from(new, old, "healthCheckNodePort");
     }
@@ -140,20 +138,21 @@ fn drop_by_type(new: &mut Object, old: &Object) {
     if has_node_ports(old) && !has_node_ports(new) {
         drop_node_ports(new, old);
     }
-    let kind = |service: &Object| text(part(service, "spec"), "type").to_owned();
-    let was_balanced = kind(old) == "LoadBalancer" && kind(new) != "LoadBalancer";
+    let (before, after) = (Spec::of(old), Spec::of(new));
+    let is_balanced = after.is_balanced();
+    let was_balanced = before.is_balanced() && !is_balanced;
     let lost = [
-        ("healthCheckNodePort", needs_health_check(part(old, "spec")) && !needs_health_check(part(new, "spec"))),
+        ("healthCheckNodePort", before.needs_health_check() && !after.needs_health_check()),
         ("allocateLoadBalancerNodePorts", was_balanced),
         ("loadBalancerClass", was_balanced),
-        ("externalTrafficPolicy", super::is_external(part(old, "spec")) && !super::is_external(part(new, "spec"))),
+        ("externalTrafficPolicy", before.is_external() && !after.is_external()),
     ];
     for (name, lost) in lost {
         if lost && unchanged(new, name) {
             new.remove(&["spec", name]);
         }
     }
-    if kind(new) != "LoadBalancer" {
+    if !is_balanced {
         new.remove(&["status", "loadBalancer"]);
     }
 }

@@ -5,34 +5,37 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::is_headless;
+use super::spec::{Spec, texts};
 use crate::field::{Errors, Path};
 use crate::object::Object;
-use crate::reading::{items, part, text, texts};
 use crate::{meta, names};
 
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 const ONCE: &str = "may not change once set";
 
-fn addresses(spec: &Value) -> Vec<&str> {
-    texts(spec, "clusterIPs").collect()
+fn addresses<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
+    texts(spec.addresses).collect()
 }
 
-fn families(spec: &Value) -> Vec<&str> {
-    texts(spec, "ipFamilies").collect()
+fn families<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
+    texts(spec.families).collect()
 }
 
 /// Notes what is wrong with the addresses, the families and the policy of a Service. Whoever gives it addresses has to know
 /// that before the rest is judged.
 pub fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
-    let spec = part(service, "spec");
-    if text(spec, "type") == "ExternalName" {
+    validate_spec(&Spec::of(service), old, errors);
+}
+
+/// The same of what a Service says.
+pub(super) fn validate_spec(spec: &Spec<'_>, old: Option<&Object>, errors: &mut Errors) {
+    if spec.kind == "ExternalName" {
         return;
     }
     let path = Path::new("spec").child("clusterIPs");
     let (addresses, families) = (addresses(spec), families(spec));
     let all = || Value::from(addresses.clone());
-    match (text(spec, "clusterIP"), addresses.first()) {
+    match (spec.address, addresses.first()) {
         ("", Some(_)) => errors.invalid(&path, &all(), "must be empty when `clusterIP` is not specified"),
         ("", None) => {}
         (_, None) => errors.required(&path, ""),
@@ -43,7 +46,7 @@ pub fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
     }
     validate_families(spec, &families, errors);
 
-    let known: Vec<_> = old.map(|old| self::addresses(part(old, "spec"))).unwrap_or_default();
+    let known: Vec<_> = old.map(|old| self::addresses(&Spec::of(old))).unwrap_or_default();
     let before = errors.len();
     for (index, address) in addresses.iter().enumerate() {
         if index == 0 && *address == "None" {
@@ -65,7 +68,7 @@ pub fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
     if addresses.len() > 1 && (addresses.iter().all(is_v6) || !addresses.iter().any(is_v6)) {
         errors.invalid(&path, &all(), "may specify no more than one IP for each IP family");
     }
-    if is_headless(spec) {
+    if spec.is_headless() {
         return;
     }
     for (index, (address, family)) in addresses.iter().zip(&families).enumerate() {
@@ -79,18 +82,18 @@ pub fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
     }
 }
 
-fn validate_families(spec: &Value, families: &[&str], errors: &mut Errors) {
+fn validate_families(spec: &Spec<'_>, families: &[&str], errors: &mut Errors) {
     let path = Path::new("spec").child("ipFamilies");
     let mut seen = HashSet::new();
     for (index, family) in families.iter().enumerate() {
         if !["IPv4", "IPv6"].contains(family) {
             errors.not_supported(&path.index(index), &Value::from(*family), &["IPv4", "IPv6"]);
         }
-        if !seen.insert(family) {
+        if families.len() > 1 && !seen.insert(family) {
             errors.duplicate(&path.index(index), &Value::from(*family));
         }
     }
-    if let Some(policy) = spec.get("ipFamilyPolicy").and_then(Value::as_str)
+    if let Some(policy) = spec.family_policy.and_then(Value::as_str)
         && !POLICIES.contains(&policy)
     {
         errors.not_supported(&Path::new("spec").child("ipFamilyPolicy"), &Value::from(policy), &POLICIES);
@@ -99,17 +102,17 @@ fn validate_families(spec: &Value, families: &[&str], errors: &mut Errors) {
 
 /// Notes what changed that must not: a first address stays, a second may come, and goes only if the policy says so.
 pub(super) fn validate_change(new: &Object, old: &Object, errors: &mut Errors) {
-    let (new, old) = (part(new, "spec"), part(old, "spec"));
-    if [new, old].iter().any(|spec| text(spec, "type") == "ExternalName") {
+    let (new, old) = (Spec::of(new), Spec::of(old));
+    if [new.kind, old.kind].contains(&"ExternalName") {
         return;
     }
-    validate_addresses_change(new, old, errors);
-    if !is_headless(new) && !is_headless(old) {
-        validate_families_change(new, old, errors);
+    validate_addresses_change(&new, &old, errors);
+    if !new.is_headless() && !old.is_headless() {
+        validate_families_change(&new, &old, errors);
     }
 }
 
-fn validate_addresses_change(new: &Value, old: &Value, errors: &mut Errors) {
+fn validate_addresses_change(new: &Spec<'_>, old: &Spec<'_>, errors: &mut Errors) {
     let path = Path::new("spec").child("clusterIPs");
     let (after, before) = (addresses(new), addresses(old));
     let shown = json!(after);
@@ -131,7 +134,7 @@ fn validate_addresses_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_families_change(new: &Value, old: &Value, errors: &mut Errors) {
+fn validate_families_change(new: &Spec<'_>, old: &Spec<'_>, errors: &mut Errors) {
     let path = Path::new("spec").child("ipFamilies").index(0);
     let (after, before) = (families(new), families(old));
     if after.len() == before.len() {
@@ -140,7 +143,7 @@ fn validate_families_change(new: &Value, old: &Value, errors: &mut Errors) {
         }
         return;
     }
-    if after.len() < before.len() && items(new, "clusterIPs").is_empty() {
+    if after.len() < before.len() && new.addresses.is_empty() {
         errors.invalid(&path, &json!(after), "primary ipFamily can not be unset");
     }
     if !after.is_empty() && !before.is_empty() && after[0] != before[0] {
@@ -151,11 +154,11 @@ fn validate_families_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_release(spec: &Value, what: &str, errors: &mut Errors) {
-    if text(spec, "ipFamilyPolicy") != "SingleStack" {
+fn validate_release(spec: &Spec<'_>, what: &str, errors: &mut Errors) {
+    if spec.family_policy.and_then(Value::as_str) != Some("SingleStack") {
         errors.invalid(
             &Path::new("spec").child("ipFamilyPolicy"),
-            spec.get("ipFamilyPolicy").unwrap_or(&Value::Null),
+            spec.family_policy.unwrap_or(&Value::Null),
             format!("must be set to 'SingleStack' when releasing the secondary {what}"),
         );
     }

@@ -5,6 +5,7 @@
 mod carry;
 mod families;
 mod rules;
+mod spec;
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,7 @@ use crate::row::Cell;
 use crate::{names, printing};
 
 pub use families::validate as validate_addresses;
+use spec::Spec;
 
 pub(super) static KIND: Kind = Kind {
     kind: "Service",
@@ -32,6 +34,7 @@ pub(super) static KIND: Kind = Kind {
     answers_deleted: true,
     default,
     prepare_create: Some(carry::prepare_create),
+    prepares_stored_form: true,
     prepare_update: carry::prepare_update,
     validate: |object, errors| rules::validate(object, None, errors),
     validate_update: rules::validate_update,
@@ -108,73 +111,49 @@ fn default_spec(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Whether it can be reached from outside of the cluster.
-fn is_external(spec: &Value) -> bool {
-    match text(spec, "type") {
-        "NodePort" | "LoadBalancer" => true,
-        "ClusterIP" => !items(spec, "externalIPs").is_empty(),
-        _ => false,
-    }
-}
-
-/// Whether it has no address of its own and says so.
-fn is_headless(spec: &Value) -> bool {
-    matches!(items(spec, "clusterIPs"), [only] if only == "None")
-}
-
-/// Whether load balancers ask each node if it has a pod of it.
-fn needs_health_check(spec: &Value) -> bool {
-    text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
-}
-
 fn warnings(object: &Object, _old: Option<&Object>) -> Vec<String> {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-    let spec = part(object, "spec");
-    let kind = text(spec, "type");
-    let is_headless = kind == "ClusterIP" && text(spec, "clusterIP") == "None";
-    let has_external_ips = !items(spec, "externalIPs").is_empty();
+    let spec = Spec::of(object);
+    let is_headless = spec.kind == "ClusterIP" && spec.address == "None";
+    let has_external_ips = !spec.external_ips.is_empty();
     let mut warnings = Vec::new();
+    if object.at(&["metadata", "annotations", HINTS]).is_some() {
+        let instead = "please use service.kubernetes.io/topology-mode instead";
+        warnings.push(format!("annotation {HINTS} is deprecated, {instead}"));
+    }
     let mut say = |holds: bool, text: &str| {
         if holds {
             warnings.push(text.to_owned());
         }
     };
-    say(
-        object.at(&["metadata", "annotations", HINTS]).is_some(),
-        &format!("annotation {HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"),
-    );
-    say(
-        is_headless && !text(spec, "loadBalancerIP").is_empty(),
-        "spec.loadBalancerIP is ignored for headless services",
-    );
+    say(is_headless && !spec.balancer.is_empty(), "spec.loadBalancerIP is ignored for headless services");
     say(is_headless && has_external_ips, "spec.externalIPs is ignored for headless services");
+    say(is_headless && spec.affinity != "None", "spec.SessionAffinity is ignored for headless services");
     say(
-        is_headless && text(spec, "sessionAffinity") != "None",
-        "spec.SessionAffinity is ignored for headless services",
-    );
-    say(
-        has_external_ips && !is_headless && kind != "ExternalName",
+        has_external_ips && !is_headless && spec.kind != "ExternalName",
         "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
     );
-    say(has_external_ips && kind == "ExternalName", "spec.externalIPs is ignored when spec.type is \"ExternalName\"");
     say(
-        kind != "ExternalName" && !text(spec, "externalName").is_empty(),
+        has_external_ips && spec.kind == "ExternalName",
+        "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
+    );
+    say(
+        spec.kind != "ExternalName" && !spec.external_name.is_empty(),
         "spec.externalName is ignored when spec.type is not \"ExternalName\"",
     );
     say(
-        text(spec, "trafficDistribution") == "PreferClose",
+        spec.distribution == Some("PreferClose"),
         "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
     );
-    for list in ["clusterIPs", "externalIPs"] {
-        for (index, ip) in texts(spec, list).enumerate().filter(|(_, ip)| *ip != "None") {
-            warnings.extend(names::address_warning(&format!("spec.{list}[{index}]"), ip));
+    for (list, name) in [(spec.addresses, "clusterIPs"), (spec.external_ips, "externalIPs")] {
+        for (index, ip) in spec::texts(list).enumerate().filter(|(_, ip)| *ip != "None") {
+            warnings.extend(names::address_warning(format_args!("spec.{name}[{index}]"), ip));
         }
     }
-    let balancer = text(spec, "loadBalancerIP");
-    if !balancer.is_empty() {
-        warnings.extend(names::address_warning("spec.loadBalancerIP", balancer));
+    if !spec.balancer.is_empty() {
+        warnings.extend(names::address_warning("spec.loadBalancerIP", spec.balancer));
     }
-    for (index, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
+    for (index, range) in spec::texts(spec.source_ranges).enumerate() {
         warnings.extend(names::cidr_warning(&format!("spec.loadBalancerSourceRanges[{index}]"), range));
     }
     warnings
@@ -258,6 +237,24 @@ mod tests {
         );
         assert_eq!(spec(json!({"externalIPs": ["1.2.3.4"]}))["externalTrafficPolicy"], "Cluster");
         assert_eq!(spec(json!({"clusterIP": "10.0.0.1"}))["clusterIPs"], json!(["10.0.0.1"]));
+    }
+
+    #[test]
+    fn what_is_in_the_stored_form_stays_in_it_when_it_is_prepared() {
+        let definition = crate::schema::definition(KIND.schema).unwrap();
+        for service in [
+            json!({"spec": {"ports": [{"port": 80}]}}),
+            json!({"spec": {"clusterIP": "10.0.0.1"}, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}),
+            json!({"spec": {"type": "ExternalName", "internalTrafficPolicy": "Local"}, "status": {"conditions": [{}]}}),
+        ] {
+            let mut service = Object::from_value(service).unwrap();
+            default(&mut service);
+            service.with_value(|value| crate::schema::canonical(definition, value));
+            carry::prepare_create(&mut service);
+            let mut again = service.clone();
+            again.with_value(|value| crate::schema::canonical(definition, value));
+            assert_eq!(service, again);
+        }
     }
 
     #[test]

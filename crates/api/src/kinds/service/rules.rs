@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::super::port;
-use super::{families, is_external, is_headless, needs_health_check};
+use super::families;
+use super::spec::{Spec, texts};
 use crate::field::{Errors, Path};
 use crate::object::Object;
-use crate::reading::{items, number, part, text, texts};
+use crate::reading::{number, text};
 use crate::{meta, names};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -19,36 +20,35 @@ const LONGEST_AFFINITY: i64 = 86_400;
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut Errors) {
-    let spec = part(service, "spec");
+    let spec = &Spec::of(service);
     validate_topology(service, errors);
     validate_type(spec, errors);
     validate_ports(spec, errors);
     let path = Path::new("spec");
-    meta::validate_labels(spec.get("selector").and_then(Value::as_object), &path.child("selector"), errors);
+    meta::validate_labels(spec.selector, &path.child("selector"), errors);
     validate_affinity(spec, errors);
-    families::validate(service, old, errors);
+    families::validate_spec(spec, old, errors);
     validate_external_ips(spec, old, errors);
-    if !TYPES.contains(&text(spec, "type")) {
-        errors.not_supported(&path.child("type"), &Value::from(text(spec, "type")), &TYPES);
+    if !TYPES.contains(&spec.kind) {
+        errors.not_supported(&path.child("type"), &Value::from(spec.kind), &TYPES);
     }
     validate_numbers(spec, errors);
-    validate_source_ranges(service, old, errors);
+    validate_source_ranges(service, spec, old, errors);
     validate_balancing(spec, errors);
     validate_policies(spec, errors);
 }
 
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut Errors) {
     families::validate_change(new, old, errors);
-    let (after, before) = (part(new, "spec"), part(old, "spec"));
-    let is_balanced = |spec: &Value| text(spec, "type") == "LoadBalancer";
-    if is_balanced(after) && is_balanced(before) && after.get("loadBalancerClass") != before.get("loadBalancerClass") {
-        let class = after.get("loadBalancerClass").unwrap_or(&Value::Null);
+    let (after, before) = (Spec::of(new), Spec::of(old));
+    if after.is_balanced() && before.is_balanced() && after.class != before.class {
+        let class = after.class.unwrap_or(&Value::Null);
         errors.invalid(&Path::new("spec").child("loadBalancerClass"), class, "may not change once set");
     }
     // Clients are told twice.
-    validate_class(after, errors);
-    let health_check = |spec: &Value| number(spec, "healthCheckNodePort").unwrap_or(0);
-    if needs_health_check(after) && needs_health_check(before) && health_check(after) != health_check(before) {
+    validate_class(&after, errors);
+    let need_health_checks = after.needs_health_check() && before.needs_health_check();
+    if need_health_checks && after.health_check != before.health_check {
         errors.forbidden(&Path::new("spec").child("healthCheckNodePort"), meta::IMMUTABLE);
     }
     validate(new, Some(old), errors);
@@ -66,25 +66,28 @@ fn validate_topology(service: &Object, errors: &mut Errors) {
     }
 }
 
-fn validate_type(spec: &Value, errors: &mut Errors) {
+fn validate_type(spec: &Spec<'_>, errors: &mut Errors) {
     let path = Path::new("spec");
-    let kind = text(spec, "type");
-    if items(spec, "ports").is_empty() && !is_headless(spec) && kind != "ExternalName" {
+    let kind = spec.kind;
+    if spec.ports.is_empty() && !spec.is_headless() && kind != "ExternalName" {
         errors.required(&path.child("ports"), "");
     }
     match kind {
-        "LoadBalancer" | "NodePort" if is_headless(spec) => {
+        "LoadBalancer" | "NodePort" if spec.is_headless() => {
             let detail = format!("may not be set to 'None' for {kind} services");
             errors.invalid(&path.child("clusterIPs").index(0), &Value::from("None"), detail);
         }
         "ExternalName" => {
-            for name in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                if spec.get(name).is_some_and(|value| !meta::is_empty(value)) {
+            for (name, is_set) in [
+                ("clusterIPs", !spec.addresses.is_empty()),
+                ("ipFamilies", !spec.families.is_empty()),
+                ("ipFamilyPolicy", spec.family_policy.is_some_and(|policy| !meta::is_empty(policy))),
+            ] {
+                if is_set {
                     errors.forbidden(&path.child(name), "may not be set for ExternalName services");
                 }
             }
-            let name = text(spec, "externalName");
-            let name = name.strip_suffix('.').unwrap_or(name);
+            let name = spec.external_name.strip_suffix('.').unwrap_or(spec.external_name);
             if name.is_empty() {
                 errors.required(&path.child("externalName"), "");
             } else {
@@ -95,8 +98,8 @@ fn validate_type(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_ports(spec: &Value, errors: &mut Errors) {
-    let ports = items(spec, "ports");
+fn validate_ports(spec: &Spec<'_>, errors: &mut Errors) {
+    let ports = spec.ports;
     let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = Path::new("spec").child("ports").index(index);
@@ -117,14 +120,17 @@ fn validate_ports(spec: &Value, errors: &mut Errors) {
 }
 
 /// No two ports of a Service are the same, inside or on the nodes.
-fn validate_numbers(spec: &Value, errors: &mut Errors) {
-    let ports = items(spec, "ports");
+fn validate_numbers(spec: &Spec<'_>, errors: &mut Errors) {
+    let ports = spec.ports;
     let path = |index: usize| Path::new("spec").child("ports").index(index);
     let node_port = |port: &Value| number(port, "nodePort").unwrap_or(0);
-    if text(spec, "type") == "ClusterIP" {
+    if spec.kind == "ClusterIP" {
         for (index, _) in ports.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
             errors.forbidden(&path(index).child("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
+    }
+    if ports.len() < 2 {
+        return;
     }
     let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
@@ -144,17 +150,18 @@ fn validate_numbers(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_affinity(spec: &Value, errors: &mut Errors) {
+fn validate_affinity(spec: &Spec<'_>, errors: &mut Errors) {
     let path = Path::new("spec");
     let config = path.child("sessionAffinityConfig");
-    match text(spec, "sessionAffinity") {
+    match spec.affinity {
         "None" => {
-            if spec.get("sessionAffinityConfig").is_some_and(|config| !config.is_null()) {
+            if spec.affinity_config.is_some() {
                 errors.forbidden(&config, "must not be set when session affinity is None");
             }
         }
         "ClientIP" => {
-            let seconds = spec.pointer("/sessionAffinityConfig/clientIP/timeoutSeconds").and_then(Value::as_i64);
+            let seconds = spec.affinity_config.and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
+            let seconds = seconds.and_then(Value::as_i64);
             if let Some(seconds) = seconds
                 && !(1..=LONGEST_AFFINITY).contains(&seconds)
             {
@@ -166,9 +173,9 @@ fn validate_affinity(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_external_ips(spec: &Value, old: Option<&Object>, errors: &mut Errors) {
-    let known: HashSet<_> = old.into_iter().flat_map(|old| texts(part(old, "spec"), "externalIPs")).collect();
-    for (index, ip) in texts(spec, "externalIPs").enumerate() {
+fn validate_external_ips(spec: &Spec<'_>, old: Option<&Object>, errors: &mut Errors) {
+    let known: HashSet<_> = old.into_iter().flat_map(|old| texts(Spec::of(old).external_ips)).collect();
+    for (index, ip) in texts(spec.external_ips).enumerate() {
         let path = Path::new("spec").child("externalIPs").index(index);
         let mut faults = if known.contains(ip) { Vec::new() } else { names::address(ip) };
         if faults.is_empty() {
@@ -178,19 +185,20 @@ fn validate_external_ips(spec: &Value, old: Option<&Object>, errors: &mut Errors
     }
 }
 
-fn validate_source_ranges(service: &Object, old: Option<&Object>, errors: &mut Errors) {
-    let spec = part(service, "spec");
-    let is_balanced = text(spec, "type") == "LoadBalancer";
+fn validate_source_ranges(service: &Object, spec: &Spec<'_>, old: Option<&Object>, errors: &mut Errors) {
+    let is_balanced = spec.is_balanced();
     let annotation = |service: &Object| service.at(&["metadata", "annotations", SOURCE_RANGES]).cloned();
-    if !items(spec, "loadBalancerSourceRanges").is_empty() {
+    if !spec.source_ranges.is_empty() {
         // Clients know this list by this path, capital letter and all.
         let path = Path::new("spec").child("LoadBalancerSourceRanges");
         if !is_balanced {
             errors.forbidden(&path, ONLY_BALANCED);
         }
-        let ranges = |service| texts(part(service, "spec"), "loadBalancerSourceRanges").map(str::trim);
-        let known: HashSet<_> = old.into_iter().flat_map(ranges).collect();
-        for (index, range) in ranges(service).enumerate().filter(|(_, range)| !known.contains(*range)) {
+        let before = old.map(|old| Spec::of(old).source_ranges).unwrap_or_default();
+        let known: HashSet<_> = texts(before).map(str::trim).collect();
+        for (index, range) in
+            texts(spec.source_ranges).map(str::trim).enumerate().filter(|(_, range)| !known.contains(*range))
+        {
             meta::invalid_text(&path.index(index), range, names::cidr(range), errors);
         }
     } else if let Some(written) = annotation(service) {
@@ -207,43 +215,37 @@ fn validate_source_ranges(service: &Object, old: Option<&Object>, errors: &mut E
     }
 }
 
-fn validate_balancing(spec: &Value, errors: &mut Errors) {
-    let path = Path::new("spec");
-    let is_balanced = text(spec, "type") == "LoadBalancer";
-    let given = |name: &str| spec.get(name).is_some_and(|value| !value.is_null());
-    if given("allocateLoadBalancerNodePorts") && !is_balanced {
-        errors.forbidden(&path.child("allocateLoadBalancerNodePorts"), ONLY_BALANCED);
+fn validate_balancing(spec: &Spec<'_>, errors: &mut Errors) {
+    if spec.allocates_node_ports.is_some() && !spec.is_balanced() {
+        errors.forbidden(&Path::new("spec").child("allocateLoadBalancerNodePorts"), ONLY_BALANCED);
     }
     validate_class(spec, errors);
 }
 
 /// Only load balancers are of a class.
-fn validate_class(spec: &Value, errors: &mut Errors) {
-    if spec.get("loadBalancerClass").is_none_or(Value::is_null) {
-        return;
-    }
-    let (path, class) = (Path::new("spec").child("loadBalancerClass"), text(spec, "loadBalancerClass"));
-    if text(spec, "type") == "LoadBalancer" {
+fn validate_class(spec: &Spec<'_>, errors: &mut Errors) {
+    let Some(class) = spec.class else { return };
+    let (path, class) = (Path::new("spec").child("loadBalancerClass"), class.as_str().unwrap_or_default());
+    if spec.is_balanced() {
         meta::invalid_text(&path, class, names::qualified_name(class), errors);
     } else {
         errors.forbidden(&path, ONLY_BALANCED);
     }
 }
 
-fn validate_policies(spec: &Value, errors: &mut Errors) {
+fn validate_policies(spec: &Spec<'_>, errors: &mut Errors) {
     let path = Path::new("spec");
-    let external = text(spec, "externalTrafficPolicy");
-    let shown = Value::from(external);
-    if !is_external(spec) {
+    let external = spec.external_policy;
+    if !spec.is_external() {
         if !external.is_empty() {
             let detail = "may only be set for externally-accessible services";
-            errors.invalid(&path.child("externalTrafficPolicy"), &shown, detail);
+            errors.invalid(&path.child("externalTrafficPolicy"), &Value::from(external), detail);
         }
     } else if !POLICIES.contains(&external) {
-        errors.not_supported(&path.child("externalTrafficPolicy"), &shown, &POLICIES);
+        errors.not_supported(&path.child("externalTrafficPolicy"), &Value::from(external), &POLICIES);
     }
-    let health_check = number(spec, "healthCheckNodePort").unwrap_or(0);
-    let fault = if needs_health_check(spec) {
+    let health_check = spec.health_check;
+    let fault = if spec.needs_health_check() {
         // A Service that needs one and names none is given one; that is not this module's affair.
         names::port_number(health_check).filter(|_| health_check != 0)
     } else {
@@ -253,12 +255,12 @@ fn validate_policies(spec: &Value, errors: &mut Errors) {
     if let Some(fault) = fault {
         errors.invalid(&path.child("healthCheckNodePort"), &json!(health_check), fault);
     }
-    if let Some(internal) = spec.get("internalTrafficPolicy").and_then(Value::as_str)
+    if let Some(internal) = spec.internal_policy
         && !POLICIES.contains(&internal)
     {
         errors.not_supported(&path.child("internalTrafficPolicy"), &Value::from(internal), &POLICIES);
     }
-    if let Some(distribution) = spec.get("trafficDistribution").and_then(Value::as_str)
+    if let Some(distribution) = spec.distribution
         && !DISTRIBUTIONS.contains(&distribution)
     {
         errors.not_supported(&path.child("trafficDistribution"), &Value::from(distribution), &DISTRIBUTIONS);
@@ -272,7 +274,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut Errors) {
     }
     let path = Path::new("status").child("loadBalancer").child("ingress");
     let all = ingress(new);
-    if text(part(new, "spec"), "type") != "LoadBalancer" {
+    if !Spec::of(new).is_balanced() {
         if !all.is_empty() {
             errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
         }

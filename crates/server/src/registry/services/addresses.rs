@@ -75,7 +75,7 @@ fn give(service: &mut Service, index: usize, taking: &mut Taking<'_>) -> Result<
         let given = any.map_err(|why| {
             Refusal::Internal(format!("failed to allocate a serviceIP for Service {:?}: {why}", service.name))
         })?;
-        service.addresses[index] = given.to_string();
+        service.addresses[index] = Grant::Address(given).name();
         return Ok(());
     }
     let address = names::read_address(wanted)

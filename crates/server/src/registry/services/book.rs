@@ -20,6 +20,7 @@ use super::meters::{Meter, Meters, Scope};
 use super::service::Service;
 use crate::registry::extent::{self, Cover, Extent};
 use crate::registry::grants::Grant;
+use crate::registry::wording::uid;
 use crate::registry::{ip_addresses, node_ports, service_cidrs};
 
 /// What is watched. Ranges come first: what is given out of a new one is not to look as if it were out of range.
@@ -40,18 +41,39 @@ pub(super) struct Book {
     pub(super) pools: Pools,
     ranges: HashMap<Key, Known>,
     cover: Cover,
-    /// What objects say is taken.
-    written: HashSet<Grant>,
-    /// What each Service has.
-    services: HashMap<Key, Vec<Grant>>,
-    /// The same the other way round.
-    holders: HashMap<Grant, Vec<Key>>,
+    /// What is taken by objects and Services.
+    points: HashMap<Grant, Point>,
     /// What was picked and is not decided yet.
     under_way: HashSet<Grant>,
-    /// What has changed and is suspect since somebody asked.
-    suspects: HashSet<Suspect>,
+    /// What each Service has.
+    services: HashMap<Key, Vec<Grant>>,
+    /// What new Services will have whose writes are under way.
+    promises: HashMap<Key, Promise>,
+    /// What has changed since somebody asked for suspects.
+    changed: HashSet<Suspect>,
     watches: Vec<Watch>,
     meters: Arc<Meters>,
+}
+
+/// Who says that a point is taken.
+#[derive(Default)]
+struct Point {
+    /// An object does.
+    written: bool,
+    /// These Services do.
+    holders: Vec<Key>,
+}
+
+impl Point {
+    fn is_free(&self) -> bool {
+        !self.written && self.holders.is_empty()
+    }
+}
+
+/// What a new Service will have if it is written.
+struct Promise {
+    uid: Box<str>,
+    grants: Vec<Grant>,
 }
 
 /// A range object that is known.
@@ -77,11 +99,11 @@ impl Book {
             pools: Pools::default(),
             ranges: HashMap::new(),
             cover: Cover::default(),
-            written: HashSet::new(),
-            services: HashMap::new(),
-            holders: HashMap::new(),
+            points: HashMap::new(),
             under_way,
-            suspects: HashSet::new(),
+            services: HashMap::new(),
+            promises: HashMap::new(),
+            changed: HashSet::new(),
             watches: Vec::new(),
             meters: Arc::clone(meters),
         };
@@ -91,19 +113,19 @@ impl Book {
             let page = store.range(Range { prefix: &prefix, ..Range::default() }).now_or_never()?.ok()?;
             for entry in &page.entries {
                 match Grant::of(&entry.key) {
-                    Some(grant) => drop(book.written.insert(grant)),
+                    Some(grant) => book.point(grant).written = true,
                     None if is_service(&entry.key) => book.put_service(entry),
                     None => ranges.push(Arc::clone(entry)),
                 }
             }
             book.watches.push(store.watch(&prefix, page.revision).ok()?);
         }
-        for grant in book.written.iter().chain(book.holders.keys()).chain(&book.under_way) {
+        for grant in book.points.keys().chain(&book.under_way) {
             book.pools.adopt(*grant);
         }
         book.add_all(&ranges);
         meters.prune();
-        book.suspects = book.disagreements().collect();
+        book.changed = book.disagreements().collect();
         Some(book)
     }
 
@@ -132,12 +154,8 @@ impl Book {
     fn note(&mut self, event: &Event) {
         let entry = &event.entry;
         match (Grant::of(&entry.key), event.what) {
-            (Some(grant), What::Put) => {
-                self.written.insert(grant);
-                self.settle(grant);
-            }
-            (Some(grant), What::Delete) => {
-                self.written.remove(&grant);
+            (Some(grant), what) => {
+                self.point(grant).written = what == What::Put;
                 self.settle(grant);
             }
             (None, What::Put) if is_service(&entry.key) => self.put_service(entry),
@@ -151,11 +169,35 @@ impl Book {
     }
 
     fn put_service(&mut self, entry: &Entry) {
+        if let Some(grants) = self.kept_promise(entry) {
+            return self.set_held(&entry.key, grants);
+        }
         let service = Service::parse_stored(&entry.value);
         if service.flaws().next().is_some() {
-            self.suspects.insert(Suspect::Service(Arc::clone(&entry.key)));
+            self.changed.insert(Suspect::Service(Arc::clone(&entry.key)));
         }
         self.set_held(&entry.key, held(&service));
+    }
+
+    /// Notes what a Service will have that is about to be created. Nobody else writes a Service of that uid before it is there.
+    pub(super) fn promise(&mut self, key: &Key, uid: &str, grants: Vec<Grant>) {
+        self.promises.insert(Arc::clone(key), Promise { uid: uid.into(), grants });
+    }
+
+    /// What became of the create is known.
+    pub(super) fn forget_promise(&mut self, key: &Key) {
+        self.promises.remove(key);
+    }
+
+    /// What was promised to a Service, if this is what was written then: there is no need to read it.
+    fn kept_promise(&mut self, entry: &Entry) -> Option<Vec<Grant>> {
+        let promise = self.promises.get_mut(&entry.key)?;
+        let is_first = entry.created == entry.revision && !promise.uid.is_empty();
+        (is_first && uid(&entry.value) == Some(&*promise.uid)).then(|| std::mem::take(&mut promise.grants))
+    }
+
+    fn point(&mut self, grant: Grant) -> &mut Point {
+        self.points.entry(grant).or_default()
     }
 
     /// Notes what a Service has now.
@@ -168,15 +210,10 @@ impl Book {
             return;
         }
         for grant in &before {
-            if let Some(all) = self.holders.get_mut(grant) {
-                all.retain(|one| one != key);
-                if all.is_empty() {
-                    self.holders.remove(grant);
-                }
-            }
+            self.point(*grant).holders.retain(|one| one != key);
         }
         for grant in &now {
-            self.holders.entry(*grant).or_default().push(Arc::clone(key));
+            self.point(*grant).holders.push(Arc::clone(key));
         }
         for grant in before.iter().chain(&now) {
             self.settle(*grant);
@@ -186,53 +223,65 @@ impl Book {
         }
     }
 
-    /// Makes the pools say of a point what is the case, and notes whether it is suspect.
+    /// Makes the pools say of a point what is the case, and notes that it has changed.
     fn settle(&mut self, grant: Grant) {
-        let is_held = self.holders.contains_key(&grant);
-        if is_held || self.written.contains(&grant) || self.under_way.contains(&grant) {
+        let is_taken = match self.points.get(&grant) {
+            Some(point) if point.is_free() => {
+                self.points.remove(&grant);
+                false
+            }
+            point => point.is_some(),
+        };
+        if is_taken || self.under_way.contains(&grant) {
             self.pools.adopt(grant);
         } else {
             self.pools.release(grant);
         }
-        if self.agrees(grant) {
-            self.suspects.remove(&Suspect::Grant(grant));
-        } else {
-            self.suspects.insert(Suspect::Grant(grant));
-        }
+        self.changed.insert(Suspect::Grant(grant));
     }
 
     /// Whether one Service has what is written, and it is in a range. Of what is written and no Service has, it is not known here.
     fn agrees(&self, grant: Grant) -> bool {
-        match self.holders.get(&grant) {
-            None => !self.written.contains(&grant),
+        match self.points.get(&grant) {
+            None => true,
+            Some(Point { written, holders, .. }) if holders.is_empty() => !written,
             Some(_) => self.sole_holder(grant).is_some(),
         }
     }
 
     /// The Service that has it, if that is one, and it is written, and some range has it.
     pub(super) fn sole_holder(&self, grant: Grant) -> Option<&Key> {
-        let [only] = self.holders.get(&grant)?.as_slice() else { return None };
-        (self.written.contains(&grant) && self.is_within(grant)).then_some(only)
+        let Point { written: true, holders, .. } = self.points.get(&grant)? else { return None };
+        let [only] = holders.as_slice() else { return None };
+        self.is_within(grant).then_some(only)
     }
 
     /// Everything that is suspect.
     pub(super) fn disagreements(&self) -> impl Iterator<Item = Suspect> {
-        let all = self.written.iter().chain(self.holders.keys());
-        let grants = all.filter(|grant| !self.agrees(**grant)).map(|grant| Suspect::Grant(*grant));
+        let grants = self.points.keys().filter(|grant| !self.agrees(**grant)).map(|grant| Suspect::Grant(*grant));
         // Flaws are found where Services are read.
-        grants.chain(self.suspects.iter().filter(|suspect| matches!(suspect, Suspect::Service(_))).cloned())
+        grants.chain(self.changed.iter().filter(|changed| matches!(changed, Suspect::Service(_))).cloned())
     }
 
     /// What has become suspect since this was asked last.
     pub(super) fn take_suspects(&mut self) -> HashSet<Suspect> {
-        std::mem::take(&mut self.suspects)
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.retain(|suspect| match suspect {
+            Suspect::Grant(grant) => !self.agrees(*grant),
+            Suspect::Service(_) => true,
+        });
+        changed
     }
 
     /// The Services that have it, in the same order on all servers.
     pub(super) fn having(&self, grant: Grant) -> Vec<Key> {
-        let mut all = self.holders.get(&grant).cloned().unwrap_or_default();
+        let mut all = self.holders(grant).to_vec();
         all.sort_unstable();
         all
+    }
+
+    fn holders(&self, grant: Grant) -> &[Key] {
+        self.points.get(&grant).map_or(&[], |point| point.holders.as_slice())
     }
 
     /// Keeps it for a write that is under way.
@@ -365,16 +414,15 @@ impl Book {
         let taken = known.parts.iter().flat_map(|part| self.pools.claimed(part.extent));
         let mut alone = taken.filter(|grant| self.open_beside(*grant, key).is_none());
         // What is only picked does not count: the write that wants it finds the range changed.
-        alone.find(|grant| self.holders.contains_key(grant) || keeps(*grant))
+        let has_holder = |grant: &Grant| !self.holders(*grant).is_empty();
+        alone.find(|grant| has_holder(grant) || keeps(*grant))
     }
 
     /// How much of each range is given out. What is only picked does not count: it may never be.
     pub(super) fn usage(&self) -> Vec<Usage> {
         let mut picked: HashMap<&Key, Vec<Grant>> = HashMap::new();
-        for grant in &self.under_way {
-            if !self.written.contains(grant) && !self.holders.contains_key(grant) {
-                self.cover.of(*grant).for_each(|key| picked.entry(key).or_default().push(*grant));
-            }
+        for grant in self.under_way.iter().filter(|grant| !self.points.contains_key(*grant)) {
+            self.cover.of(*grant).for_each(|key| picked.entry(key).or_default().push(*grant));
         }
         let mut all = Vec::with_capacity(self.ranges.len());
         for (key, known) in &self.ranges {

@@ -15,10 +15,10 @@ use store::{Compare, Key, Store};
 use tokio::sync::Notify;
 
 use super::book::{Book, Suspect};
-use super::decision::{self, Cluster, Decision, Refusal, Refused, Wanted};
+use super::decision::{self, Cluster, Decision, Refusal, Refused, Wanted, held};
 use super::meters::{Meter, Meters, Scope};
 use super::service::Service;
-use crate::registry::grants::Grant;
+use crate::registry::grants::{Grant, Holder};
 
 /// See the module.
 pub(crate) struct Ledger {
@@ -56,6 +56,8 @@ pub(crate) struct Usage {
 pub(crate) struct Hold {
     ledger: Arc<Ledger>,
     number: u64,
+    /// The Service, if it is new.
+    promised: Option<Key>,
     picks: Vec<Pick>,
     begun: Instant,
 }
@@ -88,7 +90,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.ledger.let_go(self.number, &self.picks);
+        self.ledger.let_go(self);
     }
 }
 
@@ -113,6 +115,7 @@ impl Ledger {
     /// Decides what a Service is given, and under which conditions on the ranges it is.
     pub(super) fn decide(
         self: &Arc<Self>,
+        holder: &Holder<'_>,
         before: Option<&Service>,
         after: Service,
         faults: impl FnOnce() -> Errors,
@@ -131,7 +134,11 @@ impl Ledger {
             book.hold(taken.grant);
             picks.push(Pick { grant: taken.grant, scope: taken.scope, meter: meter.flatten() });
         }
-        let hold = Hold { ledger: Arc::clone(self), number: self.holds.lock().add(), picks, begun };
+        let promised = before.is_none().then(|| holder.key());
+        if let Some(key) = &promised {
+            book.promise(key, holder.uid, held(&decision.service));
+        }
+        let hold = Hold { ledger: Arc::clone(self), number: self.holds.lock().add(), promised, picks, begun };
         Ok((decision, conditions, hold))
     }
 
@@ -205,16 +212,19 @@ impl Ledger {
         self.current(&mut place).map(|book| book.refuse(wanted, &self.meters)).unwrap_or_default()
     }
 
-    fn let_go(&self, number: u64, picks: &[Pick]) {
-        if !picks.is_empty() {
+    fn let_go(&self, hold: &Hold) {
+        if !hold.picks.is_empty() || hold.promised.is_some() {
             let mut place = self.book.lock();
             if let Ok(book) = self.current(&mut place) {
-                for pick in picks {
+                for pick in &hold.picks {
                     book.let_go(pick.grant);
+                }
+                if let Some(key) = &hold.promised {
+                    book.forget_promise(key);
                 }
             }
         }
-        self.holds.lock().there.remove(&number);
+        self.holds.lock().there.remove(&hold.number);
         self.dropped.notify_waiters();
     }
 
@@ -282,7 +292,8 @@ mod tests {
         fn pick(&self) -> Result<(String, Hold), Refused> {
             let spec = json!({"metadata": {"name": "web"}, "spec": {"type": "ClusterIP", "ports": [{"port": 80}]}});
             let asked = Service::read(&Object::from_value(spec).unwrap());
-            let (decision, _, hold) = self.ledger.decide(None, asked, Errors::new)?;
+            let web = Holder { namespace: "n", name: "web", uid: "u" };
+            let (decision, _, hold) = self.ledger.decide(&web, None, asked, Errors::new)?;
             Ok((decision.service.address, hold))
         }
     }
@@ -302,6 +313,21 @@ mod tests {
         drop(hold);
         assert_eq!(rig.pick().unwrap().0, first);
         drop(other);
+    }
+
+    #[tokio::test]
+    async fn a_service_that_is_being_created_has_what_was_decided_and_another_of_that_name_what_it_says() {
+        let rig = Rig::new().await;
+        let named = |uid: &str| json!({"metadata": {"name": "web", "namespace": "n", "uid": uid}});
+        for (uid, has) in [("u", true), ("x", false)] {
+            let (address, _hold) = rig.pick().unwrap();
+            rig.put("services/n/web", named(uid)).await;
+            let having = rig.ledger.having(Grant::Address(address.parse().unwrap()));
+            assert_eq!(having.iter().any(|key| **key == *"services/n/web"), has, "{uid}");
+            let delete = Write::Delete { key: "services/n/web".into() };
+            rig.store.txn(Txn { compares: vec![], writes: vec![delete] }).await.unwrap();
+            assert_eq!(rig.ledger.having(Grant::Address(address.parse().unwrap())), []);
+        }
     }
 
     #[tokio::test]

@@ -32,6 +32,7 @@ pub(crate) use self::exhaustion::unmet;
 pub(crate) use self::ledger::{Hold, Ledger, Usage};
 pub(crate) use self::meters::Meters;
 pub(crate) use self::repair::{Mended, Mending, mend, repair};
+pub(crate) use self::service::Given;
 
 use self::decision::{Refusal, Refused, held};
 use self::service::Service;
@@ -87,21 +88,19 @@ fn give(around: &Surroundings, kind: &Kind, old: Option<&Object>, new: &Object) 
         validate_service_addresses(new, old, &mut errors);
         errors
     };
-    let (decision, conditions, hold) =
-        around.ledger.decide(before.as_ref(), asked.clone(), faults).map_err(|refused| failure(kind, new, refused))?;
-    let mut along = Along { compares: conditions, hold: Some(hold), ..Along::default() };
     let holder = Holder::of(new);
+    let (decision, conditions, hold) = around
+        .ledger
+        .decide(&holder, before.as_ref(), asked.clone(), faults)
+        .map_err(|refused| failure(kind, new, refused))?;
+    let mut along = Along { compares: conditions, hold: Some(hold), ..Along::default() };
     for taken in decision.taken {
-        let (condition, write) = taken.grant.take(&holder)?;
+        let (condition, write) = taken.grant.take(&holder);
         along.compares.push(condition);
         along.writes.push(write);
     }
     free(around, &holder, &decision.freed, &mut along)?;
-    if decision.service != asked {
-        let mut filled = new.clone();
-        decision.service.fill(&mut filled);
-        along.object = Some(filled);
-    }
+    along.given = Given::between(asked, decision.service).map(Box::new);
     Ok(along)
 }
 

@@ -133,7 +133,7 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
             let ((service, parsed), holder) = (&services[number], &holders[number]);
             let write = match &object {
                 Some(object) => grant.hand_over(object, holder)?,
-                None => grant.take(holder)?.1,
+                None => grant.take(holder).1,
             };
             owner = Some(*holder);
             let compares = vec![same, Compare::At(service.key.clone(), service.revision)];

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::{Object, names};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The address of a Service that wants none.
 pub(super) const NONE: &str = "None";
@@ -77,31 +77,6 @@ impl Service {
         self
     }
 
-    /// Writes what may have been filled in.
-    pub(super) fn fill(&self, object: &mut Object) {
-        let mut set = |name: &str, value: Value| {
-            let empty =
-                matches!(&value, Value::Array(list) if list.is_empty()) || value == json!("") || value == json!(0);
-            if empty || value.is_null() {
-                object.remove(&["spec", name]);
-            } else {
-                object.set(&["spec", name], value);
-            }
-        };
-        set("clusterIP", json!(self.address));
-        set("clusterIPs", json!(self.addresses));
-        set("ipFamilies", json!(self.families));
-        set("ipFamilyPolicy", json!(self.policy));
-        set("healthCheckNodePort", json!(self.health_check));
-        let ports = object.fields_mut().get_mut("spec").and_then(|spec| spec.get_mut("ports"));
-        let ports = ports.and_then(Value::as_array_mut).into_iter().flatten();
-        for (port, filled) in ports.zip(&self.ports) {
-            if let Some(port) = port.as_object_mut().filter(|_| filled.on_nodes != 0) {
-                port.insert("nodePort".to_owned(), json!(filled.on_nodes));
-            }
-        }
-    }
-
     /// Whether it is more than another name for something outside.
     pub(super) fn is_external_name(&self) -> bool {
         self.kind == "ExternalName"
@@ -158,7 +133,105 @@ impl Service {
     }
 }
 
+/// What a Service is given that it did not ask for in so many words. Most Services are given something, and hardly ever in vain, so
+/// it is written into the object itself, and taken out of it again if need be.
+pub(crate) struct Given {
+    asked: Service,
+    becomes: Service,
+}
+
+impl Given {
+    /// What makes the one of the other, if there is a difference.
+    pub(super) fn between(asked: Service, becomes: Service) -> Option<Self> {
+        (asked != becomes).then_some(Self { asked, becomes })
+    }
+
+    /// Writes it into the object that asked.
+    pub(crate) fn fill(&self, object: &mut Object) {
+        turn(object, &self.asked, &self.becomes);
+    }
+
+    /// Makes the object ask again.
+    pub(crate) fn take_back(&self, object: &mut Object) {
+        turn(object, &self.becomes, &self.asked);
+    }
+}
+
+/// Writes into an object that says the one what is another in the other.
+fn turn(object: &mut Object, from: &Service, to: &Service) {
+    fn put(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
+        match value {
+            Some(value) => drop(fields.insert(name.to_owned(), value)),
+            None => drop(fields.remove(name)),
+        }
+    }
+    let number = |number: i64| (number != 0).then(|| Value::from(number));
+    let list = |list: &[String]| (!list.is_empty()).then(|| Value::from(list.to_vec()));
+    let spec = object.fields_mut().entry("spec").or_insert_with(|| json!({}));
+    let Some(spec) = spec.as_object_mut() else { return };
+    if from.address != to.address {
+        put(spec, "clusterIP", Some(to.address.as_str()).filter(|address| !address.is_empty()).map(Value::from));
+    }
+    if from.addresses != to.addresses {
+        put(spec, "clusterIPs", list(&to.addresses));
+    }
+    if from.families != to.families {
+        put(spec, "ipFamilies", list(&to.families));
+    }
+    if from.policy != to.policy {
+        put(spec, "ipFamilyPolicy", to.policy.as_deref().map(Value::from));
+    }
+    if from.health_check != to.health_check {
+        put(spec, "healthCheckNodePort", number(to.health_check));
+    }
+    if from.ports != to.ports {
+        let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
+        for (port, to) in ports.filter_map(Value::as_object_mut).zip(&to.ports) {
+            put(port, "nodePort", number(to.on_nodes));
+        }
+    }
+}
+
 /// The family of an address, as Services name it.
 pub(super) fn family(address: &IpAddr) -> &'static str {
     if address.is_ipv6() { "IPv6" } else { "IPv4" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(spec: &Value) -> Object {
+        Object::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn what_is_given_is_in_the_object_until_it_is_taken_back() {
+        let given = json!({
+            "type": "LoadBalancer", "externalTrafficPolicy": "Local", "clusterIP": "10.0.0.7",
+            "clusterIPs": ["10.0.0.7", "fd00::7"], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack",
+            "healthCheckNodePort": 30_005, "ports": [{"port": 80, "nodePort": 30_001}, {"port": 81, "nodePort": 30_002}],
+        });
+        let mut names: Vec<&String> = given.as_object().unwrap().keys().collect();
+        names.retain(|name| !matches!(name.as_str(), "type" | "externalTrafficPolicy" | "ports"));
+        let lone = json!([{"port": 80}, {"port": 81, "nodePort": 30_002}]);
+        for bits in 0..1_u32 << (names.len() + 1) {
+            let mut asked = given.clone();
+            for (bit, name) in names.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1) {
+                assert!(asked.as_object_mut().unwrap().remove(*name).is_some(), "{bit}");
+            }
+            if bits >> names.len() == 1 {
+                asked["ports"] = lone.clone();
+            }
+            let (before, after) = (object(&asked), object(&given));
+            let difference = Given::between(Service::read(&before), Service::read(&after));
+            assert_eq!(difference.is_some(), before != after);
+            let Some(difference) = difference else { continue };
+            let mut it = before.clone();
+            difference.fill(&mut it);
+            assert_eq!(it, after);
+            difference.take_back(&mut it);
+            assert_eq!(it, before);
+        }
+    }
 }

@@ -1,0 +1,524 @@
+//! The plan over real files and a server in a few maps, that loses writes and answers and shows everything late: whatever happens, in
+//! the end both sides say the same, and nothing of anybody was lost.
+
+use std::collections::VecDeque;
+
+use api::slices::Entry;
+use cni::api::{Answer, Verb, Way};
+use cni::failure::{Code, Failure};
+use cni::journal::{Book, Ip, Ips, Journal, Origin, Reason, Record, Renewal};
+use cni::lock::{Lock, PATIENCE};
+use cni::place::Place;
+use serde_json::{Value, json};
+use space::Cidr;
+
+use super::*;
+use crate::execute::disk;
+use crate::pool::revision;
+use crate::tests::holding;
+
+/// The same numbers for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+enum News {
+    Pool(Value, bool),
+    Reservation(Value, bool),
+}
+
+/// A node with one slice of one network, and the server.
+struct World {
+    folder: tempfile::TempDir,
+    plan: Plan,
+    now: u64,
+    pools: BTreeMap<String, Value>,
+    reservations: BTreeMap<String, Value>,
+    revision: u64,
+    news: VecDeque<News>,
+    told: Vec<Cause>,
+    fetches: u32,
+    /// One in so many requests fails before, and as many after it was served; none if zero.
+    faults: u64,
+    dice: Dice,
+    changed: Option<u64>,
+    entry: Entry,
+    shared: SharedPools,
+}
+
+/// Pools that all nodes share, of which nothing is known but whether they can be reached.
+#[derive(Default)]
+struct SharedPools {
+    is_away: bool,
+    asked: u32,
+}
+
+impl Way for SharedPools {
+    fn send(&mut self, _: Verb, _: &str, _: &Value) -> Result<Answer, Failure> {
+        self.asked += 1;
+        let away = Failure::new(Code::TryLater, "away");
+        if self.is_away { Err(away) } else { Ok(Answer { status: 404, body: Vec::new() }) }
+    }
+}
+
+const POOL: &str = "n-10.0.0.0-27";
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let slice = Cidr::strict("10.0.0.0/27").unwrap();
+        let memory = std::path::Path::new("/dev/shm");
+        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let mut world = Self {
+            folder,
+            plan: Plan::new("n"),
+            now: 0,
+            pools: BTreeMap::new(),
+            reservations: BTreeMap::new(),
+            revision: 1,
+            news: VecDeque::new(),
+            told: Vec::new(),
+            fetches: 0,
+            faults: 0,
+            dice: Dice(seed),
+            changed: Some(0),
+            entry: Entry { uid: "u".into(), epoch: 3, slices: vec![slice], ..Entry::default() },
+            shared: SharedPools::default(),
+        };
+        world.restart();
+        world
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.folder.path(), "net")
+    }
+
+    /// Another agent begins.
+    fn restart(&mut self) {
+        self.plan = Plan::new("n");
+        self.news.clear();
+        self.plan.see_folders(disk::networks(self.folder.path()));
+        self.read();
+        self.plan.see_node(Some("u"));
+        self.show_meta();
+        self.plan.see_all_pools(self.pools.values().map(SeenPool::read).collect());
+        self.plan.see_all_reservations(self.reservations.values().map(SeenReservation::read).collect());
+        self.plan.see_all_pods(Vec::new());
+        self.now += LONGEST_PAUSE;
+    }
+
+    fn show_meta(&mut self) {
+        let mut annotations =
+            BTreeMap::from([("ipam.cadastre.dev/ranges".to_owned(), "10.0.0.0/24 by /27".to_owned())]);
+        annotations.extend(self.changed.map(|epoch| (crate::network::CHANGED.to_owned(), epoch.to_string())));
+        let (name, uid) = ("net".to_owned(), "p".to_owned());
+        self.plan.see_all_metas(vec![PoolMeta { name, uid, revision: self.revision.to_string(), annotations }]);
+    }
+
+    fn read(&mut self) {
+        if self.place().folder().exists() {
+            self.plan.see_disk("net", disk::read(&self.place()));
+        }
+    }
+
+    /// Does what the plan wants, once.
+    fn act(&mut self, liveness: Liveness) -> bool {
+        let intents = self.plan.step(self.now, |_| liveness);
+        let is_busy = !intents.is_empty();
+        for intent in intents {
+            self.serve(intent);
+        }
+        is_busy
+    }
+
+    fn serve(&mut self, intent: Intent) {
+        let now = self.now;
+        match intent {
+            Intent::Fetch(name) => {
+                self.fetches += 1;
+                let fetched = Fetched {
+                    uid: "p".into(),
+                    revision: self.revision.to_string(),
+                    epoch: self.entry.epoch,
+                    entry: Some(self.entry.clone()),
+                    ..Fetched::default()
+                };
+                self.plan.fetched(&name, Outcome::Is(fetched), now);
+            }
+            Intent::Work(name, local) => {
+                let done = disk::work(&self.place(), &local, cni::journal::BootId([1; 16]));
+                assert_eq!(done, Ok(()));
+                self.read();
+                self.plan.worked(&name, true, now);
+            }
+            Intent::Settle(name, owed) => {
+                let settled = disk::settle(&self.place(), &owed, cni::journal::BootId([1; 16]), &mut self.shared);
+                self.read();
+                self.plan.settled(&name, settled.unwrap().left == 0, now);
+            }
+            Intent::Write(name, write) => {
+                let before = self.plan.pool(&name).cloned();
+                let is_patch = write.revision.is_some();
+                let outcome = self.write(&name, &write.body(&name), is_patch, true);
+                let outcome = match outcome {
+                    Outcome::Is((object, true)) => {
+                        let seen = write.written(&name, before.as_ref().filter(|_| is_patch), revision(&object));
+                        assert_eq!(seen, SeenPool::read(&object), "what was written is what we take for written");
+                        Outcome::Is(seen)
+                    }
+                    Outcome::Is((object, false)) => Outcome::Is(SeenPool::read(&object)),
+                    Outcome::Absent => Outcome::Absent,
+                    Outcome::Failed => Outcome::Failed,
+                };
+                self.plan.wrote(&name, outcome, now);
+            }
+            Intent::Discard(name, _) => {
+                self.remove(&name, true);
+                self.plan.discarded(&name, true, now);
+            }
+            Intent::Reserve(name, step) => {
+                let label = self.plan.label().to_owned();
+                let (holder, outcome) = match step {
+                    Step::Make(holder) => {
+                        let body = reservations::body(&name, &label, &holder, None);
+                        (Some(holder), self.write(&name, &body, false, false))
+                    }
+                    Step::Change(revision, holder) => {
+                        let body = reservations::body(&name, &label, &holder, Some(revision));
+                        (Some(holder), self.write(&name, &body, true, false))
+                    }
+                    Step::Delete(_) => {
+                        self.remove(&name, false);
+                        (None, Outcome::Absent)
+                    }
+                };
+                let outcome = match outcome {
+                    Outcome::Is((object, _)) => Outcome::Is(SeenReservation::read(&object)),
+                    Outcome::Absent => Outcome::Absent,
+                    Outcome::Failed => Outcome::Failed,
+                };
+                self.plan.reserved(&name, holder.as_ref(), outcome, now);
+            }
+            Intent::Ask(name, doubt) => self.plan.answered(&name, doubt.sequence, Some(true), now),
+            Intent::Tell(cause) => self.told.push(cause),
+        }
+    }
+
+    fn is_fault(&mut self) -> bool {
+        self.faults > 0 && self.dice.roll(self.faults) == 0
+    }
+
+    /// A write to the server: what is there then, and whether it is what was written.
+    fn write(&mut self, name: &str, body: &Value, is_patch: bool, is_pool: bool) -> Outcome<(Value, bool)> {
+        if self.is_fault() {
+            return Outcome::Failed;
+        }
+        let all = if is_pool { &mut self.pools } else { &mut self.reservations };
+        let mut object = match (all.get(name), is_patch) {
+            (Some(there), false) => return Outcome::Is((there.clone(), false)),
+            (Some(there), true) if revision(there) != revision(body) => return Outcome::Is((there.clone(), false)),
+            (None, true) => return Outcome::Absent,
+            (there, _) => there.cloned().unwrap_or_default(),
+        };
+        merge(&mut object, body);
+        self.put(name, object.clone(), is_pool);
+        let stored = if is_pool { &self.pools[name] } else { &self.reservations[name] };
+        let answer = Outcome::Is((stored.clone(), true));
+        if self.is_fault() { Outcome::Failed } else { answer }
+    }
+
+    fn put(&mut self, name: &str, mut object: Value, is_pool: bool) {
+        self.revision += 1;
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        let all = if is_pool { &mut self.pools } else { &mut self.reservations };
+        all.insert(name.to_owned(), object.clone());
+        self.news.push_back(if is_pool { News::Pool(object, true) } else { News::Reservation(object, true) });
+    }
+
+    fn remove(&mut self, name: &str, is_pool: bool) {
+        self.revision += 1;
+        let all = if is_pool { &mut self.pools } else { &mut self.reservations };
+        if let Some(mut object) = all.remove(name) {
+            object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+            self.news.push_back(if is_pool { News::Pool(object, false) } else { News::Reservation(object, false) });
+        }
+    }
+
+    /// The oldest of the news arrives.
+    fn hear(&mut self) {
+        match self.news.pop_front() {
+            Some(News::Pool(object, true)) => self.plan.see_pool(SeenPool::read(&object)),
+            Some(News::Pool(object, false)) => {
+                let pool = SeenPool::read(&object);
+                self.plan.lose_pool(&pool.name, pool.revision);
+            }
+            Some(News::Reservation(object, true)) => self.plan.see_reservation(SeenReservation::read(&object)),
+            Some(News::Reservation(object, false)) => {
+                let one = SeenReservation::read(&object);
+                self.plan.lose_reservation(&one.name, one.revision);
+            }
+            None => {}
+        }
+    }
+
+    /// Until there is nothing left to do.
+    fn rest(&mut self) {
+        self.faults = 0;
+        for _ in 0..1000 {
+            while !self.news.is_empty() {
+                self.hear();
+            }
+            self.now += LONGEST_PAUSE;
+            if !self.act(Liveness::Alive) && self.news.is_empty() {
+                return;
+            }
+        }
+        panic!("it does not come to rest");
+    }
+
+    /// A pod gets an address of the lower half, as the plugin would give it.
+    fn add(&mut self, pod: &str) {
+        if !self.place().grants().exists() {
+            return;
+        }
+        let lock = Lock::take(&self.place(), PATIENCE).unwrap();
+        let (journal, image) = Journal::open(&self.place(), &lock).unwrap();
+        let book = image.book();
+        let held: BTreeSet<IpAddr> =
+            book.holdings().iter().flat_map(|one| one.ips.iter()).map(|ip| ip.address).collect();
+        let Some(ip) = (1..16).map(ip).find(|ip| !held.contains(ip)) else { return };
+        let ips = Ips::of(&[Ip { address: ip, length: 24 }]);
+        let new = cni::journal::Holding { ips, ..holding(book.next(), pod, "10.0.0.1") };
+        commit(journal, &image, &book, new);
+    }
+
+    /// A DEL of a network without slices could not reach the server.
+    fn owe(&mut self, pod: &str) {
+        let lock = Lock::take(&self.place(), PATIENCE).unwrap();
+        let (journal, image) = Journal::open(&self.place(), &lock).unwrap();
+        let book = image.book();
+        let new = holding(book.next(), pod, "10.9.0.1");
+        let new = cni::journal::Holding { origin: Origin::Owed, home: "kube-system/".into(), ..new };
+        commit(journal, &image, &book, new);
+    }
+
+    /// The pod with that number in the book goes.
+    fn del(&mut self, index: u64) {
+        if !self.place().journal().exists() {
+            return;
+        }
+        let lock = Lock::take(&self.place(), PATIENCE).unwrap();
+        let (journal, image) = Journal::open(&self.place(), &lock).unwrap();
+        let book = image.book();
+        let own: Vec<u64> =
+            book.holdings().iter().filter(|one| one.origin == Origin::Add).map(|one| one.sequence).collect();
+        if let Some(sequence) = own.get(index as usize % own.len().max(1)) {
+            let records = cni::plugin::ended(&book, &[(*sequence, Reason::Del)], 0);
+            let header = image.header().unwrap();
+            journal.commit(&book, &records, Renewal { id: header.id, boot: header.boot }).unwrap();
+        }
+    }
+
+    /// Somebody else edits the pool.
+    fn edit(&mut self, offset: &str, entry: &Value) {
+        let Some(mut pool) = self.pools.get(POOL).cloned() else { return };
+        merge(&mut pool, &json!({"spec": {"allocations": {offset: entry}}}));
+        self.put(POOL, pool, true);
+    }
+
+    fn held(&self) -> Allocations {
+        let image = cni::journal::Image::read(&self.place()).unwrap();
+        let book = image.book();
+        let all = book.holdings().iter().flat_map(|one| {
+            let allocation = crate::mirror::allocation(one);
+            one.ips.iter().map(move |ip| (ip.address, allocation.clone())).collect::<Vec<_>>()
+        });
+        all.collect()
+    }
+
+    fn shown(&self) -> Allocations {
+        self.pools.get(POOL).map(|pool| SeenPool::read(pool).allocations).unwrap_or_default()
+    }
+}
+
+use std::net::IpAddr;
+
+use crate::pool::Allocations;
+
+fn commit(journal: Journal<'_>, image: &cni::journal::Image, book: &Book<'_>, new: Holding<'_>) {
+    let id = image.header().map_or([9; 16], |header| header.id);
+    let renewal = Renewal { id, boot: cni::journal::BootId([1; 16]) };
+    journal.commit(book, &[Record::Hold(new)], renewal).unwrap();
+}
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
+fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        object.clone_from(patch);
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (name, value) in fields {
+        match (value, object.as_object_mut()) {
+            (Value::Null, Some(object)) => drop(object.remove(name)),
+            _ => merge(&mut object[name], value),
+        }
+    }
+}
+
+#[test]
+fn both_sides_say_the_same_in_the_end_whatever_is_lost_or_late() {
+    let first: u64 = std::env::var("CADASTRE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    for seed in first..first + 20 {
+        let mut world = World::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        world.rest();
+        // What others have put in and not taken out.
+        let mut foreign: BTreeMap<u64, String> = BTreeMap::new();
+        for step in 0..300 {
+            world.faults = 6;
+            world.now += world.dice.roll(400);
+            match world.dice.roll(12) {
+                0..=2 => world.add(&format!("a/p{step}")),
+                3..=4 => {
+                    let index = world.dice.roll(64);
+                    world.del(index);
+                }
+                5 => {
+                    let offset = 16 + world.dice.roll(16);
+                    if world.pools.contains_key(POOL) && !foreign.contains_key(&offset) {
+                        let pod = format!("x/f{step}");
+                        world.edit(&offset.to_string(), &json!({"id": "", "podref": pod, "ifname": "net1"}));
+                        foreign.insert(offset, pod);
+                    }
+                }
+                6 => {
+                    if let Some((offset, _)) = foreign.pop_first() {
+                        world.edit(&offset.to_string(), &Value::Null);
+                    }
+                }
+                7 => {
+                    // Of what is in use, too.
+                    let offset = 1 + world.dice.roll(15);
+                    world.edit(&offset.to_string(), &Value::Null);
+                }
+                8 if world.dice.roll(4) == 0 => world.restart(),
+                9 if world.dice.roll(8) == 0 => world.remove(POOL, true),
+                _ => {}
+            }
+            if world.dice.roll(3) > 0 {
+                world.read();
+            }
+            for _ in 0..world.dice.roll(4) {
+                world.hear();
+            }
+            world.act(Liveness::Alive);
+        }
+        world.read();
+        world.rest();
+        assert_eq!(world.shown(), world.held(), "seed {seed}");
+        let reserved: BTreeSet<String> = world.reservations.keys().cloned().collect();
+        let names = world.held().keys().map(|ip| crate::address::reservation("", *ip)).collect();
+        assert_eq!(reserved, names, "seed {seed}");
+        assert!(!world.told.iter().any(|cause| cause.reason == "AddressOfTwo"), "seed {seed}: {:?}", world.told);
+    }
+}
+
+#[test]
+fn a_pool_is_read_in_full_only_when_it_may_say_something_new_of_this_node() {
+    let mut world = World::new(7);
+    world.rest();
+    assert_eq!(world.fetches, 1);
+    let changes = |world: &mut World, changed: Option<u64>| {
+        let before = world.fetches;
+        world.revision += 1;
+        world.changed = changed;
+        world.show_meta();
+        world.rest();
+        world.fetches - before
+    };
+    assert_eq!(changes(&mut world, Some(0)), 0, "others joined");
+    assert_eq!(changes(&mut world, Some(3)), 0, "what we know already");
+    world.entry.epoch = 9;
+    assert_eq!(changes(&mut world, Some(9)), 1, "somebody's entry changed");
+    assert_eq!(changes(&mut world, Some(9)), 0);
+    assert_eq!(changes(&mut world, None), 1, "nobody says when entries changed");
+    world.entry.uid = "another".into();
+    world.entry.epoch = 10;
+    assert_eq!(changes(&mut world, Some(10)), 1);
+    assert_eq!(changes(&mut world, Some(10)), 1, "we have none");
+    assert!(!world.place().grants().exists());
+    assert!(world.pools.is_empty(), "{:?}", world.pools);
+}
+
+#[test]
+fn what_is_found_dead_ends_and_is_taken_out() {
+    let mut world = World::new(7);
+    world.rest();
+    world.add("a/one");
+    world.read();
+    world.rest();
+    assert_eq!(world.shown().len(), 1);
+    for _ in 0..10 {
+        world.now += LOOK_EVERY;
+        world.act(Liveness::Gone(Reason::NetnsGone));
+    }
+    assert_eq!((world.held().len(), world.shown().len()), (0, 0));
+}
+
+#[test]
+fn what_is_owed_is_tried_again_until_the_server_is_there_and_not_all_the_time() {
+    let mut world = World::new(7);
+    world.rest();
+    world.owe("a/gone");
+    world.read();
+    let pass = |world: &mut World, time: u64| {
+        for _ in 0..time / LOOK_EVERY {
+            world.now += LOOK_EVERY;
+            world.act(Liveness::Unknown);
+        }
+        world.held().len()
+    };
+    world.shared.is_away = true;
+    assert_eq!(pass(&mut world, 60_000), 1);
+    let asked = world.shared.asked;
+    assert!((6..20).contains(&asked), "{asked} times in a minute");
+    world.shared.is_away = false;
+    assert_eq!(pass(&mut world, LONGEST_PAUSE + LOOK_EVERY), 0);
+}
+
+#[test]
+fn what_ends_in_a_network_without_slices_is_owed_and_settled() {
+    let mut world = World::new(7);
+    world.rest();
+    world.add("a/one");
+    let lock = Lock::take(&world.place(), PATIENCE).unwrap();
+    let (journal, image) = Journal::open(&world.place(), &lock).unwrap();
+    let book = image.book();
+    let shared = holding(book.next(), "a/two", "10.9.0.1");
+    commit(journal, &image, &book, Holding { origin: Origin::Shared, home: "kube-system/".into(), ..shared });
+    drop(lock);
+    world.read();
+    world.shared.is_away = true;
+    for _ in 0..10 {
+        world.now += LOOK_EVERY;
+        world.act(Liveness::Gone(Reason::NetnsGone));
+    }
+    let owed = |world: &World| {
+        let image = cni::journal::Image::read(&world.place()).unwrap();
+        image.book().holdings().iter().map(|one| (one.origin, one.pod.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(owed(&world), [(Origin::Owed, "a/two".to_owned())], "the slice needs nobody to hear of it");
+    assert!(world.shared.asked > 0);
+}

@@ -1,0 +1,102 @@
+//! Agents that are away, servers that are away, and journals that are lost.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::fixture::Fixture;
+use crate::machine::{Machine, POOLS, RESERVATIONS, define, grant_slices, shown};
+
+const POOL: &str = "a-10.0.0.0-28";
+
+fn ipam() -> Value {
+    json!({"range": "10.0.0.0/24", "node_slice_size": "/28"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_come_and_go_while_the_server_is_away_and_then_everything_is_shown() {
+    let fixture = Fixture::new().await;
+    let _controller = grant_slices(&fixture);
+    let machine = Machine::join(&fixture, "a", ipam()).await;
+    let _agent = machine.start(&fixture);
+    define(&fixture, "net", ipam()).await;
+    machine.granted(|_| true).await;
+    machine.add("before").unwrap();
+    fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
+    machine.cut(true);
+    machine.add("during").unwrap();
+    machine.del("before");
+    machine.add("after").unwrap();
+    // The failure was noticed before the line is whole again.
+    let is_noticed = || !machine.report.meters.text().contains("cadastre_agent_write_failures_total 0");
+    machine.eventually("a failure", || is_noticed().then_some(())).await;
+    machine.cut(false);
+    let expected = ["10.0.0.1 default/after", "10.0.0.2 default/during"];
+    fixture.until(POOLS, POOL, |pool| shown(pool) == expected).await;
+    fixture.until(RESERVATIONS, "10.0.0.1", |one| one["spec"]["podref"] == "default/after").await;
+    assert_eq!(machine.held(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_away_goes_on_from_what_is_there() {
+    let fixture = Fixture::new().await;
+    let _controller = grant_slices(&fixture);
+    let machine = Machine::join(&fixture, "a", ipam()).await;
+    let agent = machine.start(&fixture);
+    define(&fixture, "net", ipam()).await;
+    machine.granted(|_| true).await;
+    machine.add("one").unwrap();
+    machine.add("two").unwrap();
+    fixture.until(POOLS, POOL, |pool| shown(pool).len() == 2).await;
+    fixture.until(RESERVATIONS, "10.0.0.2", |one| !one.is_null()).await;
+    agent.stop().await;
+    machine.del("one");
+    machine.add("three").unwrap();
+    machine.add("four").unwrap();
+    machine.vanish("two");
+    let _agent = machine.start(&fixture);
+    let expected = ["10.0.0.1 default/three", "10.0.0.3 default/four"];
+    fixture.until(POOLS, POOL, |pool| shown(pool) == expected).await;
+    fixture.until(RESERVATIONS, "10.0.0.2", Value::is_null).await;
+    assert_eq!(machine.held(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_is_lost_is_written_anew_from_the_pools() {
+    let fixture = Fixture::new().await;
+    let _controller = grant_slices(&fixture);
+    let machine = Machine::join(&fixture, "a", ipam()).await;
+    let agent = machine.start(&fixture);
+    define(&fixture, "net", ipam()).await;
+    machine.granted(|_| true).await;
+    machine.add("one").unwrap();
+    fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
+    let known = machine.granted(|grants| grants.journal.is_some()).await;
+    agent.stop().await;
+    fs::remove_file(machine.place().journal()).unwrap();
+    assert_eq!(machine.add("two"), Err(11), "who holds what was lost");
+    let _agent = machine.start(&fixture);
+    machine.granted(|grants| grants.journal.is_some() && grants.journal != known.journal).await;
+    assert_eq!(machine.held(), ["10.0.0.1 default/one"]);
+    assert_eq!(machine.add("two"), Ok("10.0.0.2".to_owned()));
+    // Whose pod is nowhere, and whose namespace nobody knows any more, is taken back when the server was asked.
+    fixture.until(POOLS, POOL, |pool| shown(pool) == ["10.0.0.2 default/two"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_was_made_anew_under_its_name_knows_what_is_in_use() {
+    let fixture = Fixture::new().await;
+    let _controller = grant_slices(&fixture);
+    let machine = Machine::join(&fixture, "a", ipam()).await;
+    let agent = machine.start(&fixture);
+    define(&fixture, "net", ipam()).await;
+    machine.granted(|_| true).await;
+    machine.add("one").unwrap();
+    fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
+    agent.stop().await;
+    let anew = Machine::new("a", ipam());
+    let _agent = anew.start(&fixture);
+    anew.granted(|_| true).await;
+    assert_eq!(anew.held(), ["10.0.0.1 default/one"]);
+    assert_eq!(anew.add("two"), Ok("10.0.0.2".to_owned()));
+}

@@ -1,0 +1,335 @@
+//! The rim: watches feed the plan, and what the plan wants is written and looked at.
+//!
+//! One task owns the plan. What it wants is done by tasks of their own, each with an end; what came of them comes back to the one
+//! task. A network has one write on its way at a time, so there are never more writes than networks. Nothing here decides.
+
+mod wire;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::Object;
+use jiff::Timestamp;
+use kube::Client;
+use prometheus_client::metrics::counter::Counter;
+use serde_json::Value;
+use space::Moment;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+use tracing::{debug, info, warn};
+
+use self::wire::{Answer, IpPoolPart, NodePart, Part, PodPart};
+use super::decide::shown;
+use super::definition;
+use super::duty::Report;
+use super::intent::{Event, Intent, Outcome, Remains, Used};
+use super::node::Node;
+use super::plan::{Plan, Settings};
+use crate::follow::{Absent, Change, Line, follow, list, name};
+use crate::lead::Term;
+use crate::lean::Lean;
+use crate::node::duty::State;
+use crate::writer::{Anything, Asked, Refused, Writer};
+
+/// How many changes wait to be taken in; watches wait when there are more.
+const MOST_CHANGES: usize = 1024;
+/// How many events wait to be written; beyond it they are dropped, and counted.
+const MOST_EVENTS: usize = 1024;
+/// How many things are done at a time.
+const MOST_TASKS: usize = 64;
+/// How long nothing may happen before we look whether there is something to do all the same.
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
+
+/// How the controller is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How it is meant to work.
+    pub settings: Settings,
+    /// How long the server may take for a write. One that is sent while the Lease is held must have ended before it is somebody
+    /// else's.
+    pub write_timeout: Duration,
+}
+
+/// Something that changed.
+enum Seen {
+    Node(Change<Node>),
+    Definition(Change<Value>),
+    Pool(Change<Value>),
+    IpPool(Change<Value>),
+}
+
+/// Something that came to its end.
+enum Done {
+    Written(String, Outcome),
+    Recalled(Option<Vec<Used>>),
+    Looked(String, Option<bool>),
+    Discarded,
+}
+
+/// Gives nodes their slices until its term is over, and the last write has ended.
+pub async fn run(client: Client, options: Options, term: Term, report: Arc<Report>) {
+    report.health.set(State::Reading);
+    let Options { settings, write_timeout } = options;
+    let namespace = settings.namespace.clone();
+    let writer = Writer { client: client.clone(), term: term.clone(), timeout: write_timeout, manager: wire::MANAGER };
+    let (changes, seen) = mpsc::channel(MOST_CHANGES);
+    let mut followers = JoinSet::new();
+    let (nodes, definitions) = (wire::NODES.to_owned(), wire::DEFINITIONS.to_owned());
+    let (pools, asking) = (wire::pools(&namespace), wire::asking(&namespace));
+    let line = Line { changes, full: Counter::default() };
+    followers.spawn(follow::<Part<NodePart>, _>(client.clone(), nodes, Absent::Wait, line.clone(), Seen::Node));
+    // A server without definitions has lost them all, or does not have them yet; only one of it is true, and so we wait.
+    followers.spawn(follow::<Lean, _>(client.clone(), definitions, Absent::Wait, line.clone(), Seen::Definition));
+    followers.spawn(follow::<Lean, _>(client.clone(), pools, Absent::Wait, line.clone(), Seen::Pool));
+    followers.spawn(follow::<Lean, _>(client, asking, Absent::Empty, line, Seen::IpPool));
+    let (events, told) = mpsc::channel(MOST_EVENTS);
+    followers.spawn(tell(writer.clone(), told));
+    let missing = ["Nodes", "NetworkAttachmentDefinitions", "NodeSlicePools", "IPPools"].into_iter().collect();
+    let (plan, tasks) = (Plan::new(settings), JoinSet::new());
+    let rim = Rim { writer, namespace, plan, missing, tasks, events, report, started: Instant::now() };
+    rim.run(seen, term).await;
+}
+
+struct Rim {
+    writer: Writer,
+    namespace: String,
+    plan: Plan,
+    /// What has not been listed yet.
+    missing: HashSet<&'static str>,
+    tasks: JoinSet<Done>,
+    events: Sender<Event>,
+    report: Arc<Report>,
+    started: Instant,
+}
+
+impl Rim {
+    fn now(&self) -> Moment {
+        Moment(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    async fn run(mut self, mut seen: Receiver<Seen>, mut term: Term) {
+        loop {
+            self.act();
+            let due = self.plan.due_at().map(|due| self.started + Duration::from_millis(due.0));
+            let wake = due.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP);
+            tokio::select! {
+                change = seen.recv() => match change {
+                    Some(change) => self.take_in(change),
+                    None => break,
+                },
+                Some(Ok(done)) = self.tasks.join_next() => self.settle(done),
+                () = sleep_until(wake.into()), if self.tasks.len() < MOST_TASKS => {}
+                () = term.over() => break,
+            }
+            // What waits already is taken in before anything is decided.
+            while let Ok(change) = seen.try_recv() {
+                self.take_in(change);
+            }
+        }
+        // What is on its way has ended before somebody else decides.
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    fn act(&mut self) {
+        while self.tasks.len() < MOST_TASKS {
+            let now = self.now();
+            let Some(intent) = self.plan.next(now, Timestamp::now()) else { break };
+            match intent {
+                Intent::Write(wanted) => self.write(wanted.name.clone(), wire::write(&self.namespace, &wanted)),
+                Intent::Delete(wanted) => {
+                    let asked = wire::delete(&self.namespace, &wanted);
+                    self.write(wanted.name, asked);
+                }
+                Intent::Recall => {
+                    let (client, path) = (self.writer.client.clone(), wire::ip_pools(&self.namespace));
+                    self.tasks.spawn(async move { Done::Recalled(recall(&client, &path).await) });
+                }
+                Intent::Look(node) => {
+                    let client = self.writer.client.clone();
+                    self.tasks.spawn(async move {
+                        let running = look(&client, &node).await;
+                        Done::Looked(node, running)
+                    });
+                }
+                Intent::Discard(Remains { node, pool }) => {
+                    let (writer, asked) = (self.writer.clone(), wire::discard(&self.namespace, &pool));
+                    self.tasks.spawn(async move {
+                        if is_gone(&writer.client, &node).await
+                            && let Err(Refused::Failed(why)) = writer.ask::<Anything>(asked).await
+                        {
+                            warn!(why, pool, "an IPPool of a node that is gone could not be deleted");
+                        }
+                        Done::Discarded
+                    });
+                }
+                Intent::Tell(event) => {
+                    if self.events.try_send(event).is_err() {
+                        self.report.meters.dropped();
+                    }
+                }
+            }
+        }
+        self.report.meters.show(self.plan.counts());
+    }
+
+    fn write(&mut self, name: String, asked: Asked) {
+        let writer = self.writer.clone();
+        self.tasks.spawn(async move {
+            let outcome = match writer.ask::<Answer>(asked).await {
+                Ok(answer) => Outcome::Written(answer.revision()),
+                Err(Refused::Gone) => Outcome::Failed("it is not there".to_owned()),
+                Err(Refused::Conflict(why) | Refused::Failed(why)) => Outcome::Failed(why),
+            };
+            Done::Written(name, outcome)
+        });
+    }
+
+    fn settle(&mut self, done: Done) {
+        match done {
+            Done::Written(name, outcome) => {
+                self.report.meters.wrote(matches!(outcome, Outcome::Written(_)));
+                if let Outcome::Failed(why) = &outcome {
+                    debug!(name, why, "a NodeSlicePool was not written");
+                }
+                self.plan.written(&name, &outcome);
+            }
+            Done::Recalled(used) => self.plan.recalled(used.as_deref()),
+            Done::Looked(node, running) => self.plan.looked(&node, running),
+            Done::Discarded => {}
+        }
+    }
+
+    fn take_in(&mut self, seen: Seen) {
+        match seen {
+            Seen::Node(Change::One(node)) => self.plan.see_node(node),
+            Seen::Node(Change::Gone(node)) => self.plan.lose_node(&node.name),
+            Seen::Node(Change::All(nodes)) => {
+                self.forget(
+                    nodes.iter().map(|node| node.name.as_str()),
+                    |plan| plan.nodes().map(str::to_owned).collect(),
+                    Plan::lose_node,
+                );
+                for node in nodes {
+                    self.plan.see_node(node);
+                }
+                self.missing.remove("Nodes");
+            }
+            Seen::Definition(change) => self.take_in_definition(change),
+            Seen::Pool(Change::One(pool)) => self.with(pool, Plan::see_pool),
+            Seen::Pool(Change::Gone(pool)) => self.plan.lose_pool(name(&pool)),
+            Seen::Pool(Change::All(pools)) => {
+                self.forget(pools.iter().map(name), |plan| plan.pools().map(str::to_owned).collect(), Plan::lose_pool);
+                for pool in pools {
+                    self.with(pool, Plan::see_pool);
+                }
+                self.missing.remove("NodeSlicePools");
+            }
+            Seen::IpPool(Change::One(pool)) => self.with(pool, |plan, pool| plan.see_ip_pool(&pool)),
+            Seen::IpPool(Change::Gone(pool)) => self.plan.lose_ip_pool(name(&pool)),
+            Seen::IpPool(Change::All(pools)) => {
+                self.forget(
+                    pools.iter().map(name),
+                    |plan| plan.asked().map(str::to_owned).collect(),
+                    Plan::lose_ip_pool,
+                );
+                for pool in pools {
+                    self.with(pool, |plan, pool| plan.see_ip_pool(&pool));
+                }
+                self.missing.remove("IPPools");
+            }
+        }
+        if !self.plan.has_begun() && self.missing.is_empty() {
+            info!(nodes = self.plan.nodes().count(), definitions = self.plan.definitions().count(), "slices begin");
+            self.plan.begin();
+            self.report.health.set(State::Serving);
+        }
+    }
+
+    fn take_in_definition(&mut self, change: Change<Value>) {
+        let key = |object: &Value| {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            definition::key(namespace, name(object))
+        };
+        match change {
+            Change::One(one) => self.with(one, |plan, one| plan.see_definition(&one)),
+            Change::Gone(one) => self.plan.lose_definition(&key(&one)),
+            Change::All(all) => {
+                let there: HashSet<String> = all.iter().map(key).collect();
+                let known: Vec<String> = self.plan.definitions().map(str::to_owned).collect();
+                for gone in known.iter().filter(|known| !there.contains(*known)) {
+                    self.plan.lose_definition(gone);
+                }
+                for one in all {
+                    self.with(one, |plan, one| plan.see_definition(&one));
+                }
+                self.missing.remove("NetworkAttachmentDefinitions");
+            }
+        }
+    }
+
+    fn with(&mut self, value: Value, take: impl FnOnce(&mut Plan, Object)) {
+        if let Some(object) = Object::from_value(value) {
+            take(&mut self.plan, object);
+        }
+    }
+
+    /// What is known and is not there any more is gone.
+    fn forget<'a>(
+        &mut self,
+        there: impl Iterator<Item = &'a str>,
+        known: impl FnOnce(&Plan) -> Vec<String>,
+        lose: impl Fn(&mut Plan, &str),
+    ) {
+        let there: HashSet<&str> = there.collect();
+        for gone in known(&self.plan).iter().filter(|known| !there.contains(known.as_str())) {
+            lose(&mut self.plan, gone);
+        }
+    }
+}
+
+/// The `IPPool`s with addresses in use.
+async fn recall(client: &Client, path: &str) -> Option<Vec<Used>> {
+    match list::<Part<IpPoolPart>>(client, path).await {
+        Ok((pools, _)) => Some(pools.into_iter().flatten().collect()),
+        // A server that does not have the kind has none of it.
+        Err(kube::Error::Api(status)) if status.code == 404 => Some(Vec::new()),
+        Err(error) => {
+            warn!(%error, "the IPPools could not be listed");
+            None
+        }
+    }
+}
+
+/// Whether there is no node of that name. A watch may be late.
+async fn is_gone(client: &Client, node: &str) -> bool {
+    match list::<Part<NodePart>>(client, &wire::node(node)).await {
+        Ok((nodes, _)) => nodes.is_empty(),
+        Err(error) => {
+            warn!(%error, node, "a node that is gone could not be looked for");
+            false
+        }
+    }
+}
+
+/// Whether something may run on a node.
+async fn look(client: &Client, node: &str) -> Option<bool> {
+    match list::<Part<PodPart>>(client, &wire::pods(node)).await {
+        Ok((pods, _)) => Some(pods.contains(&true)),
+        Err(error) => {
+            warn!(%error, node, "the pods of a node that is gone could not be listed");
+            None
+        }
+    }
+}
+
+/// Writes events one after the other. One that is there already was told before.
+async fn tell(writer: Writer, mut told: Receiver<Event>) {
+    while let Some(event) = told.recv().await {
+        let asked = wire::tell(&event, &shown(Timestamp::now()));
+        if let Err(Refused::Failed(why)) = writer.ask::<Anything>(asked).await {
+            warn!(why, reason = event.reason, "an event could not be written");
+        }
+    }
+}

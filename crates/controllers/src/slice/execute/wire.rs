@@ -1,0 +1,202 @@
+//! What goes over the wire: the parts of objects that are read, and the requests that are made.
+
+use http::Method;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::follow::Revisioned;
+use crate::slice::intent::{Deletion, Event, Subject, Used};
+use crate::slice::layout::Write;
+use crate::slice::node::{Node, is_out_of_service};
+use crate::writer::{self, Asked, Reference};
+
+/// Who writes, in `managedFields` and Events.
+pub(super) const MANAGER: &str = "cadastre-slices";
+
+pub(super) const NODES: &str = "/api/v1/nodes";
+pub(super) const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
+const PODS: &str = "/api/v1/pods";
+
+/// Where `NodeSlicePool`s are.
+pub(super) fn pools(namespace: &str) -> String {
+    format!("/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/nodeslicepools")
+}
+
+/// Where `IPPool`s are.
+pub(super) fn ip_pools(namespace: &str) -> String {
+    format!("/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/ippools")
+}
+
+/// Where the `IPPool`s are on which something is asked.
+pub(super) fn asking(namespace: &str) -> String {
+    format!("{}?labelSelector={}", ip_pools(namespace), api::slices::ASKS)
+}
+
+/// Where the node of that name is, if there is one.
+pub(super) fn node(name: &str) -> String {
+    format!("{NODES}?fieldSelector=metadata.name%3D{name}")
+}
+
+/// Where the pods of a node are.
+pub(super) fn pods(node: &str) -> String {
+    format!("{PODS}?fieldSelector=spec.nodeName%3D{node}")
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    uid: String,
+    resource_version: String,
+    labels: Option<Map<String, Value>>,
+}
+
+/// What is read of any object; `T` is what is read besides its metadata.
+#[derive(Clone, Deserialize)]
+pub(super) struct Part<T> {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(flatten)]
+    rest: T,
+}
+
+/// What is kept of that part.
+pub(super) trait Keep: Clone + DeserializeOwned + Send + 'static {
+    type Kept: Send + 'static;
+    fn keep(part: Part<Self>) -> Self::Kept;
+}
+
+impl<T: Keep> Revisioned for Part<T> {
+    type Kept = T::Kept;
+
+    fn revision(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn keep(self) -> T::Kept {
+        T::keep(self)
+    }
+}
+
+/// What is read of a Node.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct NodePart {
+    #[serde(default)]
+    spec: NodeSpec,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct NodeSpec {
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Taint {
+    key: String,
+}
+
+impl Keep for NodePart {
+    type Kept = Node;
+
+    fn keep(part: Part<Self>) -> Node {
+        let Part { metadata, rest } = part;
+        Node {
+            name: metadata.name,
+            uid: metadata.uid,
+            labels: metadata.labels.unwrap_or_default(),
+            fenced: rest.spec.taints.unwrap_or_default().iter().any(|taint| is_out_of_service(&taint.key)),
+        }
+    }
+}
+
+/// What is read of a Pod.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct PodPart {
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    phase: String,
+}
+
+/// Whether something of it may still run.
+impl Keep for PodPart {
+    type Kept = bool;
+
+    fn keep(part: Part<Self>) -> bool {
+        !matches!(part.rest.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+}
+
+/// What is read of an `IPPool`.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct IpPoolPart {
+    #[serde(default)]
+    spec: IpPoolSpec,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct IpPoolSpec {
+    range: String,
+    allocations: Option<Map<String, Value>>,
+}
+
+/// Its name and range, if somebody has an address of it.
+impl Keep for IpPoolPart {
+    type Kept = Option<Used>;
+
+    fn keep(part: Part<Self>) -> Option<Used> {
+        let IpPoolSpec { range, allocations } = part.rest.spec;
+        allocations.is_some_and(|all| !all.is_empty()).then_some(Used { name: part.metadata.name, range })
+    }
+}
+
+/// What is read of the answer to a write.
+#[derive(Deserialize)]
+pub(super) struct Answer {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+impl Answer {
+    pub(super) fn revision(self) -> String {
+        self.metadata.resource_version
+    }
+}
+
+/// Creates a pool, or replaces the one of the revision that it says.
+pub(super) fn write(namespace: &str, write: &Write) -> Asked {
+    let mut object = write.shell.clone();
+    object.set(&["status"], write.pool.to_status());
+    let object = object.into_value();
+    if write.shell.resource_version().is_empty() {
+        Asked::new(Method::POST, pools(namespace), "application/json", &object)
+    } else {
+        Asked::new(Method::PUT, format!("{}/{}", pools(namespace), write.name), "application/json", &object)
+    }
+}
+
+pub(super) fn delete(namespace: &str, deletion: &Deletion) -> Asked {
+    let path = format!("{}/{}", pools(namespace), deletion.name);
+    let body = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": deletion.resource_version},
+    });
+    Asked::new(Method::DELETE, path, "application/json", &body)
+}
+
+/// Deletes an `IPPool`.
+pub(super) fn discard(namespace: &str, name: &str) -> Asked {
+    Asked::new(Method::DELETE, format!("{}/{name}", ip_pools(namespace)), "application/json", &json!({}))
+}
+
+pub(super) fn tell(event: &Event, time: &str) -> Asked {
+    let Subject { namespace, name, uid } = &event.about;
+    let about = Reference { api_version: Subject::API_VERSION, kind: Subject::KIND, namespace, name, uid };
+    writer::event(&about, event.reason, &event.message, (MANAGER, time))
+}

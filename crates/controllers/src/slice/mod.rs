@@ -1,0 +1,20 @@
+//! Slices: gives every node a slice of each network that is cut, and takes back what nodes leave behind.
+//!
+//! - `decide` says who should have which slices of a network: a function of what is stored;
+//! - `layout` says which object to write next so that this is what is stored;
+//! - `plan` takes in what happened and says what should be written, looked at and told;
+//! - `execute` watches and writes, `duty` says when, and `meters` show what came of it.
+
+pub mod decide;
+pub mod definition;
+pub mod duty;
+pub mod execute;
+pub mod intent;
+pub mod layout;
+pub mod meters;
+mod network;
+pub mod node;
+pub mod plan;
+
+pub use node::Node;
+pub use plan::Plan;

@@ -1,0 +1,563 @@
+//! What happened goes in, what should be written comes out.
+//!
+//! Nothing is taken for written until the watch shows it. Every write of a pool is decided from one revision of it and names that
+//! revision, so of two that decide at once one is refused, and begins again from what the other wrote. That is all the safety
+//! there is; that only one leads saves work.
+//!
+//! Until [`Plan::begin`] all that happens is taken in and nothing is decided: first everything that is there must be known.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use api::Object;
+use api::slices::{ASKS, Entry, SlicedNetwork, ip_pool_name};
+use jiff::Timestamp;
+use space::{Cidr, Moment};
+
+use super::decide::{Asked, Counts, Decision, Known, Waiting, decide};
+use super::definition::{self, Definition};
+use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
+use super::layout::{self, Frame, Stored, next_write};
+use super::network::Network;
+use super::node::Node;
+
+/// How long after pods were seen on a node that is gone they are looked for again, in milliseconds.
+const LOOK_PAUSE: u64 = 5_000;
+/// How long after the pools could not be listed it is tried again.
+const RECALL_PAUSE: u64 = 1_000;
+
+/// How many nodes or conflicts are told in one event; an event has room for a thousand characters.
+const MOST_TOLD: usize = 10;
+
+/// Why events are told of definitions.
+const INVALID: &str = "InvalidNetwork";
+const MISMATCH: &str = "NetworkMismatch";
+const EXHAUSTED: &str = "SlicesExhausted";
+const CONFLICT: &str = "SliceConflict";
+const UNREADABLE: &str = "SliceUnreadable";
+const NOT_WRITTEN: &str = "SlicePoolNotWritten";
+
+/// How the controller is meant to work.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where pools are.
+    pub namespace: String,
+    /// How long the slices of a node that is gone rest before they may go to others, in seconds.
+    pub quarantine: i64,
+    /// How long changes are gathered before they are acted upon, in milliseconds.
+    pub gather: u64,
+    /// How many bytes of entries an object has before some are moved.
+    pub limit: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { namespace: "kube-system".to_owned(), quarantine: 300, gather: 50, limit: layout::LIMIT }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Plan {
+    settings: Settings,
+    begun: bool,
+    now: Moment,
+    time: Timestamp,
+    nodes: BTreeMap<String, Node>,
+    definitions: BTreeMap<String, Definition>,
+    networks: BTreeMap<String, Network>,
+    /// What nodes ask, by the name of the `IPPool`.
+    asked: BTreeMap<String, Asked>,
+    /// Nodes that went while they were fenced.
+    fenced: BTreeSet<String>,
+    /// Nodes that are gone, and nothing runs on them.
+    cleared: BTreeSet<String>,
+    /// Nodes that are gone and whose pods are being looked for, and when they may be looked for again.
+    looking: BTreeMap<String, Option<Moment>>,
+    recalling: bool,
+    outbox: VecDeque<Intent>,
+    /// What was told last, by whom it is about and why: the same is not told again.
+    told: BTreeMap<(Subject, &'static str), String>,
+}
+
+impl Plan {
+    /// Nothing is known yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            begun: false,
+            now: Moment(0),
+            time: Timestamp::UNIX_EPOCH,
+            nodes: BTreeMap::new(),
+            definitions: BTreeMap::new(),
+            networks: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            fenced: BTreeSet::new(),
+            cleared: BTreeSet::new(),
+            looking: BTreeMap::new(),
+            recalling: false,
+            outbox: VecDeque::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// All that is there is known: from now on there are decisions.
+    pub fn begin(&mut self) {
+        self.begun = true;
+        for network in self.networks.values_mut() {
+            network.touch(self.now);
+        }
+        let keys: Vec<String> = self.definitions.keys().cloned().collect();
+        for key in keys {
+            self.judge(&key);
+        }
+    }
+
+    /// Whether there have been decisions.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The names of the nodes that are known.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    /// The definitions that are known, as `namespace/name`.
+    pub fn definitions(&self) -> impl Iterator<Item = &str> {
+        self.definitions.keys().map(String::as_str)
+    }
+
+    /// The names of the pools and shards that are known.
+    pub fn pools(&self) -> impl Iterator<Item = &str> {
+        self.networks.values().flat_map(|network| {
+            network
+                .objects
+                .pool
+                .iter()
+                .map(|pool| pool.shell.name())
+                .chain(network.objects.shards.keys().map(String::as_str))
+        })
+    }
+
+    /// The names of the `IPPool`s on which something is asked.
+    pub fn asked(&self) -> impl Iterator<Item = &str> {
+        self.asked.keys().map(String::as_str)
+    }
+
+    /// How many slices each network has.
+    pub fn counts(&self) -> impl Iterator<Item = (&str, Counts)> {
+        let is_there = |network: &Network| network.objects.pool.is_some();
+        self.networks
+            .iter()
+            .filter(move |(_, network)| is_there(network))
+            .map(|(name, one)| (name.as_str(), one.counts))
+    }
+}
+
+/// What happens.
+impl Plan {
+    /// A node is as it is given.
+    pub fn see_node(&mut self, node: Node) {
+        self.fenced.remove(&node.name);
+        self.cleared.remove(&node.name);
+        if self.nodes.get(&node.name) != Some(&node) {
+            self.nodes.insert(node.name.clone(), node);
+            self.touch_all();
+        }
+    }
+
+    /// There is no node of that name any more: the watch says so.
+    pub fn lose_node(&mut self, name: &str) {
+        let Some(node) = self.nodes.remove(name) else { return };
+        if node.fenced {
+            self.fenced.insert(node.name);
+        }
+        self.touch_all();
+    }
+
+    /// A definition is as it is given.
+    pub fn see_definition(&mut self, object: &Object) {
+        let (definition, key) = (Definition::read(object), definition::key(object.namespace(), object.name()));
+        if self.definitions.get(&key) == Some(&definition) {
+            return;
+        }
+        self.lose_definition(&key);
+        if let Some(network) = definition.network() {
+            let name = network.name.clone();
+            self.touch(&name);
+        }
+        self.definitions.insert(key.clone(), definition);
+        self.judge(&key);
+    }
+
+    /// There is no definition of that name any more.
+    pub fn lose_definition(&mut self, key: &str) {
+        let Some(definition) = self.definitions.remove(key) else { return };
+        match definition.network() {
+            Some(network) => self.touch(&network.name.clone()),
+            // What it could have been of, nobody knows; pools that it held may go.
+            None => self.touch_all(),
+        }
+        self.told.retain(|(subject, _), _| *subject != definition.subject);
+    }
+
+    /// A pool or a shard is as it is given.
+    pub fn see_pool(&mut self, object: Object) {
+        let stored = Stored::read(object);
+        let name = stored.shard_of().unwrap_or(stored.shell.name()).to_owned();
+        let (now, at) = (self.now, self.soon());
+        let network = self.networks.entry(name.clone()).or_default();
+        network.see(stored);
+        network.touch(at);
+        network.land(now);
+        self.complain(&name);
+    }
+
+    /// There is no pool or shard of that name any more.
+    pub fn lose_pool(&mut self, name: &str) {
+        let (now, at) = (self.now, self.soon());
+        for network in self.networks.values_mut() {
+            let own = network.objects.pool.as_ref().is_some_and(|pool| pool.shell.name() == name);
+            if own || network.objects.shards.contains_key(name) {
+                network.lose(name);
+                network.touch(at);
+                network.land(now);
+            }
+        }
+    }
+
+    /// An `IPPool` is as it is given; nothing is kept of one on which nothing is asked.
+    pub fn see_ip_pool(&mut self, object: &Object) {
+        let ask = object.text(&["metadata", "labels", ASKS]).parse().ok();
+        let slice = Cidr::tolerant(object.text(&["spec", "range"])).ok().map(|reading| reading.value);
+        match ask.zip(slice) {
+            Some((ask, slice)) => {
+                self.asked.insert(object.name().to_owned(), Asked { slice, ask });
+                self.touch_all();
+            }
+            None => self.lose_ip_pool(object.name()),
+        }
+    }
+
+    /// There is no `IPPool` of that name any more, or nothing is asked on it.
+    pub fn lose_ip_pool(&mut self, name: &str) {
+        if self.asked.remove(name).is_some() {
+            self.touch_all();
+        }
+    }
+
+    /// What came of an [`Intent::Write`] or an [`Intent::Delete`].
+    pub fn written(&mut self, name: &str, outcome: &Outcome) {
+        let now = self.now;
+        let Some((of, network)) = self.networks.iter_mut().find(|(_, network)| network.is_written(name)) else {
+            return;
+        };
+        network.written(outcome, now);
+        let of = of.clone();
+        self.complain(&of);
+    }
+
+    /// The `IPPool`s that have addresses in use, or nothing if they could not be listed.
+    pub fn recalled(&mut self, used: Option<&[Used]>) {
+        self.recalling = false;
+        let (now, time, later) = (self.now, self.time, Moment(self.now.0.saturating_add(RECALL_PAUSE)));
+        let wanted: Vec<SlicedNetwork> =
+            self.networks.keys().filter_map(|name| Some(self.deciding(name)?.0.clone())).collect();
+        for wanted in wanted {
+            let Some(network) = self.networks.get_mut(&wanted.name) else { continue };
+            if !network.objects.lack() || network.remembered.is_some() {
+                continue;
+            }
+            if let Some(used) = used {
+                network.recall(&wanted, used, time);
+            }
+            network.due = Some(if used.is_some() { now } else { later });
+        }
+    }
+
+    /// Whether pods that have not ended are bound to a node that is gone; nothing if nobody knows.
+    pub fn looked(&mut self, node: &str, running: Option<bool>) {
+        if running == Some(false) && !self.nodes.contains_key(node) {
+            self.looking.remove(node);
+            self.cleared.insert(node.to_owned());
+        } else {
+            self.looking.insert(node.to_owned(), Some(Moment(self.now.0.saturating_add(LOOK_PAUSE))));
+        }
+        self.touch_all();
+    }
+
+    fn soon(&self) -> Moment {
+        Moment(self.now.0.saturating_add(self.settings.gather))
+    }
+
+    fn touch(&mut self, network: &str) {
+        let at = self.soon();
+        self.networks.entry(network.to_owned()).or_default().touch(at);
+    }
+
+    fn touch_all(&mut self) {
+        let at = self.soon();
+        for network in self.networks.values_mut() {
+            network.touch(at);
+        }
+    }
+}
+
+/// What should be done.
+impl Plan {
+    /// The next thing that should be done; nothing while there is nothing to do.
+    pub fn next(&mut self, now: Moment, time: Timestamp) -> Option<Intent> {
+        (self.now, self.time) = (self.now.max(now), time);
+        if !self.begun {
+            return None;
+        }
+        loop {
+            if let Some(intent) = self.outbox.pop_front() {
+                return Some(intent);
+            }
+            let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
+            let name = self.networks.iter().find(ready)?.0.clone();
+            self.step(&name);
+        }
+    }
+
+    /// When there will be something to do although nothing happens.
+    pub fn due_at(&self) -> Option<Moment> {
+        self.networks.values().filter_map(Network::ready_at).min()
+    }
+
+    /// Looks at a network.
+    fn step(&mut self, name: &str) {
+        let Some(network) = self.networks.get_mut(name) else { return };
+        network.due = None;
+        let Some((wanted, subject)) = self.deciding(name).map(|(network, subject)| (network.clone(), subject.clone()))
+        else {
+            return self.end(name);
+        };
+        let Some(network) = self.networks.get_mut(name) else { return };
+        network.ended = None;
+        if network.objects.lack() && network.remembered.is_none() {
+            if !std::mem::replace(&mut self.recalling, true) {
+                self.outbox.push_back(Intent::Recall);
+            }
+            return;
+        }
+        let held = network.entries();
+        let left = std::mem::take(&mut network.leaving);
+        let decision = decide(Known {
+            network: &wanted,
+            nodes: &self.nodes,
+            held: &held,
+            epoch: network.epoch(),
+            edited: &network.edited,
+            is_lost: network.objects.lack(),
+            asked: &self.asked,
+            cleared: &self.cleared,
+            fenced: &self.fenced,
+            time: self.time,
+            quarantine: self.settings.quarantine,
+        });
+        let frame = self.frame(wanted);
+        self.discard(&frame.network, left, &held, &decision);
+        self.act(name, &frame, &held, &decision);
+        self.look_for_pods(name, &decision);
+        self.report(name, &subject, &decision);
+    }
+
+    /// What nodes that are gone had written goes when their entries are seen to be gone: who looks later what is in use should not
+    /// find it. Not before: who decides from what is old may be wrong, and its write is refused then.
+    fn discard(
+        &mut self,
+        network: &SlicedNetwork,
+        left: BTreeMap<String, Vec<Cidr>>,
+        held: &BTreeMap<String, Entry>,
+        decision: &Decision,
+    ) {
+        let named = network.is_named.then_some(network.name.as_str());
+        for (node, slices) in left {
+            if !held.contains_key(&node) && !self.nodes.contains_key(&node) {
+                let pools = slices.iter().map(|slice| ip_pool_name(named, &node, *slice));
+                self.outbox.extend(pools.map(|pool| Intent::Discard(Remains { node: node.clone(), pool })));
+            }
+        }
+        let goes = |node: &String| !decision.entries.contains_key(node) && !self.nodes.contains_key(node);
+        let leaving = held.iter().filter(|(node, _)| goes(node));
+        let leaving = leaving.map(|(node, entry)| (node.clone(), entry.slices.clone())).collect();
+        if let Some(network) = self.networks.get_mut(&network.name) {
+            network.leaving = leaving;
+        }
+    }
+
+    /// Sends out the write that is due.
+    fn act(&mut self, name: &str, frame: &Frame, held: &BTreeMap<String, Entry>, decision: &Decision) {
+        let Some(network) = self.networks.get_mut(name) else { return };
+        network.counts = decision.counts;
+        let write = next_write(&network.objects, held, frame, decision, self.settings.limit);
+        if let Some(write) = write {
+            network.send(&write.name, write.shell.resource_version(), Some(write.pool.clone()));
+            network.touch(self.now);
+            self.outbox.push_back(Intent::Write(Box::new(write)));
+        }
+        if let Some(wake) = decision.wake {
+            let milliseconds = wake.as_second().saturating_sub(self.time.as_second()).max(0).saturating_mul(1_000);
+            let at = self.now.0.saturating_add(u64::try_from(milliseconds).unwrap_or(0)).saturating_add(1);
+            if let Some(network) = self.networks.get_mut(name) {
+                network.touch(Moment(at));
+            }
+        }
+    }
+
+    fn look_for_pods(&mut self, name: &str, decision: &Decision) {
+        for node in &decision.unsure {
+            match self.looking.get(node) {
+                Some(None) => {}
+                Some(Some(again)) if *again > self.now => {
+                    let again = *again;
+                    if let Some(network) = self.networks.get_mut(name) {
+                        network.touch(again);
+                    }
+                }
+                _ => {
+                    self.looking.insert(node.clone(), None);
+                    self.outbox.push_back(Intent::Look(node.clone()));
+                }
+            }
+        }
+    }
+
+    /// There are no definitions of a network any more: its objects go, the pool first, without which shards mean nothing. Objects that we have never written are not
+    /// ours to delete, and those whose definition is there and cannot be read just now are still wanted.
+    fn end(&mut self, name: &str) {
+        let Some(network) = self.networks.get_mut(name) else { return };
+        let ended = *network.ended.get_or_insert(self.time);
+        let is_held = network
+            .objects
+            .pool
+            .iter()
+            .flat_map(Stored::definitions)
+            .any(|key| self.definitions.get(key).is_some_and(|definition| definition.reading.is_err()));
+        let ours = network.objects.pool.iter().chain(network.objects.shards.values()).find(|stored| stored.is_ours());
+        if let Some(stored) = ours.filter(|_| !is_held) {
+            let (object, resource_version) =
+                (stored.shell.name().to_owned(), stored.shell.resource_version().to_owned());
+            network.send(&object, &resource_version, None);
+            self.outbox.push_back(Intent::Delete(Deletion { name: object, resource_version }));
+        } else if network.is_over(self.time, self.settings.quarantine) {
+            self.networks.remove(name);
+        } else if network.objects.pool.is_none() {
+            let left = ended.as_second().saturating_add(self.settings.quarantine).saturating_sub(self.time.as_second());
+            let left = u64::try_from(left.max(1)).unwrap_or(1).saturating_mul(1_000);
+            network.touch(Moment(self.now.0.saturating_add(left)));
+        }
+    }
+
+    /// All definitions of a network, the one that decides first.
+    fn of<'a>(&'a self, name: &'a str) -> Vec<&'a Definition> {
+        let is_its = |one: &&Definition| one.network().is_some_and(|network| network.name == name);
+        let mut all: Vec<&Definition> = self.definitions.values().filter(is_its).collect();
+        all.sort_by_key(|one| one.rank());
+        all
+    }
+
+    fn deciding(&self, name: &str) -> Option<(&SlicedNetwork, &Subject)> {
+        let is_its = |one: &&Definition| one.network().is_some_and(|network| network.name == name);
+        let first = self.definitions.values().filter(is_its).min_by_key(|one| one.rank())?;
+        Some((first.network()?, &first.subject))
+    }
+
+    /// A reference to an owner is looked up in the namespace of the object that has it, and what is not found there is taken for
+    /// gone; and who has owners goes when they are gone, whoever else uses it. So only where all definitions are beside the
+    /// pool they are its owners. Elsewhere we delete it.
+    fn frame(&self, network: SlicedNetwork) -> Frame {
+        let all = self.of(&network.name);
+        let is_beside = all.iter().all(|one| one.subject.namespace == self.settings.namespace);
+        let mut keys: Vec<String> = all.iter().map(|one| one.key()).collect();
+        keys.sort_unstable();
+        let owners = if is_beside { all.iter().map(|one| one.subject.owner()).collect() } else { Vec::new() };
+        Frame { namespace: self.settings.namespace.clone(), network, definitions: keys.join(","), owners }
+    }
+}
+
+/// What is told.
+impl Plan {
+    /// Tells what is wrong with a definition alone.
+    fn judge(&mut self, key: &str) {
+        let Some(definition) = self.definitions.get(key) else { return };
+        let wrong = definition.reading.as_ref().err().map(ToString::to_string);
+        let subject = definition.subject.clone();
+        self.tell(&subject, INVALID, wrong);
+    }
+
+    /// Tells why the objects of a network cannot be written, if that has been so for a while.
+    fn complain(&mut self, name: &str) {
+        let trouble = self.networks.get(name).and_then(|network| network.trouble.clone());
+        let subject = self.deciding(name).map(|(_, subject)| subject.clone());
+        if let Some((subject, trouble)) = subject.zip(trouble) {
+            self.tell(&subject, NOT_WRITTEN, Some(trouble));
+        }
+    }
+
+    /// Tells what is wrong with a network.
+    fn report(&mut self, name: &str, subject: &Subject, decision: &Decision) {
+        let Some(network) = self.networks.get(name) else { return };
+        let unreadable: Vec<String> =
+            network.objects.pool.iter().flat_map(|stored| stored.pool.unreadable.iter().cloned()).collect();
+        let trouble = network.trouble.clone();
+        let exhausted: Vec<String> = decision.waiting.iter().map(waiting_text).collect();
+        self.tell(subject, EXHAUSTED, told(&exhausted));
+        self.tell(subject, CONFLICT, told(&decision.conflicts));
+        self.tell(subject, UNREADABLE, told(&unreadable));
+        self.tell(subject, NOT_WRITTEN, trouble);
+        let all = self.of(name);
+        let Some(first) = all.first().and_then(|one| one.network()) else { return };
+        let differs = |one: &&Definition| {
+            let field = first.differs(one.network()?)?;
+            let text =
+                format!("ipam.{field}: network {name} is cut by {}, and this differs from it", subject_text(subject));
+            Some((one.subject.clone(), text))
+        };
+        let mut wrong: BTreeMap<Subject, String> = all.iter().filter_map(differs).collect();
+        let subjects: Vec<Subject> = all.iter().map(|one| one.subject.clone()).collect();
+        for subject in subjects {
+            let text = wrong.remove(&subject);
+            self.tell(&subject, MISMATCH, text);
+        }
+    }
+
+    /// Tells it, unless it was told last; nothing to tell is remembered as well.
+    fn tell(&mut self, subject: &Subject, reason: &'static str, message: Option<String>) {
+        let key = (subject.clone(), reason);
+        let Some(message) = message else {
+            self.told.remove(&key);
+            return;
+        };
+        if self.begun && self.told.get(&key) != Some(&message) {
+            self.told.insert(key, message.clone());
+            self.outbox.push_back(Intent::Tell(Event { about: subject.clone(), reason, message }));
+        }
+    }
+}
+
+fn subject_text(subject: &Subject) -> String {
+    definition::key(&subject.namespace, &subject.name)
+}
+
+fn waiting_text(waiting: &Waiting) -> String {
+    let Waiting { range, length, nodes } = waiting;
+    let named = nodes.iter().take(MOST_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let text = format!("no free /{length} is left in {range} for {named}");
+    and_more(text, nodes.len())
+}
+
+fn told(texts: &[String]) -> Option<String> {
+    let text = texts.iter().take(MOST_TOLD).map(String::as_str).collect::<Vec<_>>().join("; ");
+    (!texts.is_empty()).then(|| and_more(text, texts.len()))
+}
+
+/// The text, and how many more there are than could be told.
+fn and_more(text: String, count: usize) -> String {
+    match count.checked_sub(MOST_TOLD) {
+        Some(more @ 1..) => format!("{text} and {more} more"),
+        _ => text,
+    }
+}

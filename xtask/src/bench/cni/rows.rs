@@ -1,0 +1,214 @@
+//! The rows of the table of pods: which quantity, what it is held against, and what it has to reach.
+
+use std::collections::BTreeMap;
+
+use crate::bench::report::{Figure, Peer, Row, Target, Unit};
+
+/// A quantity that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Metric {
+    /// Starting a program that does nothing, and one write.
+    Floor,
+    /// ADDs one after the other.
+    Add(Whose, Part),
+    /// 640 ADDs on 64 nodes, 64 at once.
+    Nodes(Whose, Part),
+    /// 200 ADDs at one pool that all nodes share, 32 at once.
+    Pool(Whose, Part),
+    /// 256 nodes with 10 networks each, every pod at once.
+    Storm(Part),
+    /// ADDs in a slice in which nobody, or a thousand others, hold an address.
+    Slice(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Whose {
+    Ours,
+    Theirs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Rate,
+    Median,
+    Tail,
+    Most,
+    Errors,
+    Twice,
+}
+
+impl Metric {
+    pub(super) fn unit(self) -> Unit {
+        match self {
+            Self::Add(_, part) | Self::Nodes(_, part) | Self::Pool(_, part) | Self::Storm(part) => match part {
+                Part::Rate => Unit::PerSecond,
+                Part::Median | Part::Tail | Part::Most => Unit::Nanoseconds,
+                Part::Errors | Part::Twice => Unit::Number,
+            },
+            Self::Floor | Self::Slice(_) => Unit::Nanoseconds,
+        }
+    }
+}
+
+/// What was measured, or why it was not.
+pub(super) type Figures = BTreeMap<Metric, Figure>;
+
+/// One row.
+pub(super) struct Line {
+    pub(super) name: &'static str,
+    what: &'static str,
+    metric: Metric,
+    against: Option<(&'static str, Metric)>,
+    target: Target,
+}
+
+impl Line {
+    pub(super) fn wanted(&self) -> impl Iterator<Item = Metric> {
+        std::iter::once(self.metric).chain(self.against.map(|(_, metric)| metric))
+    }
+
+    pub(super) fn row(&self, figures: &Figures) -> Row {
+        let figure = |metric: &Metric| {
+            let missing = || Figure::Missing("not measured".to_owned());
+            figures.get(metric).cloned().unwrap_or_else(missing)
+        };
+        let peer = self.against.map(|(name, metric)| Peer { name: name.to_owned(), figure: figure(&metric) });
+        Row::new(self.name, self.what, self.metric.unit(), figure(&self.metric), peer, self.target)
+    }
+}
+
+const WHEREABOUTS: &str = "whereabouts";
+const FLOOR: &str = "floor";
+
+/// All rows.
+pub(super) fn lines() -> Vec<Line> {
+    let line = |name, what, metric, target| Line { name, what, metric, against: None, target };
+    let beside = |name, what, metric, against, target| Line { name, what, metric, against: Some(against), target };
+    let (add, nodes) = (Metric::Add, Metric::Nodes);
+    let peer = |metric| (WHEREABOUTS, metric);
+    vec![
+        line(
+            "floor",
+            "start a program that does nothing, and one write on the disk: the median",
+            Metric::Floor,
+            Target::Shown,
+        ),
+        beside(
+            "add-floor",
+            "half of the ADDs, one after the other, are not slower",
+            add(Whose::Ours, Part::Median),
+            (FLOOR, Metric::Floor),
+            Target::Within(2.0),
+        ),
+        beside(
+            "add-floor-p99",
+            "99 % of them are not slower",
+            add(Whose::Ours, Part::Tail),
+            (FLOOR, Metric::Floor),
+            Target::Within(5.0),
+        ),
+        beside(
+            "add",
+            "half of the ADDs, one after the other, are not slower",
+            add(Whose::Ours, Part::Median),
+            peer(add(Whose::Theirs, Part::Median)),
+            Target::Faster(50.0),
+        ),
+        // What it has to reach is in the row of the floor.
+        beside(
+            "add-p99",
+            "99 % of them are not slower",
+            add(Whose::Ours, Part::Tail),
+            peer(add(Whose::Theirs, Part::Tail)),
+            Target::Shown,
+        ),
+        beside(
+            "nodes-64",
+            "640 ADDs on 64 nodes with a slice each, 64 at once",
+            nodes(Whose::Ours, Part::Rate),
+            peer(nodes(Whose::Theirs, Part::Rate)),
+            Target::Faster(20.0),
+        ),
+        beside(
+            "nodes-64-p50",
+            "half of them are not slower",
+            nodes(Whose::Ours, Part::Median),
+            peer(nodes(Whose::Theirs, Part::Median)),
+            Target::Shown,
+        ),
+        beside(
+            "nodes-64-max",
+            "none of them is slower",
+            nodes(Whose::Ours, Part::Most),
+            peer(nodes(Whose::Theirs, Part::Most)),
+            Target::Shown,
+        ),
+        beside(
+            "nodes-64-errors",
+            "how many of them fail",
+            nodes(Whose::Ours, Part::Errors),
+            peer(nodes(Whose::Theirs, Part::Errors)),
+            Target::AtMost(0.0),
+        ),
+        beside(
+            "nodes-64-twice",
+            "how many addresses are given twice",
+            nodes(Whose::Ours, Part::Twice),
+            peer(nodes(Whose::Theirs, Part::Twice)),
+            Target::AtMost(0.0),
+        ),
+        line(
+            "storm",
+            "256 nodes with 10 networks each, every pod at once, no server there",
+            Metric::Storm(Part::Rate),
+            Target::Shown,
+        ),
+        line("storm-max", "none of these 2,560 ADDs is slower", Metric::Storm(Part::Most), Target::Shown),
+        line("storm-errors", "how many of them fail", Metric::Storm(Part::Errors), Target::AtMost(0.0)),
+        line("storm-twice", "how many addresses are given twice", Metric::Storm(Part::Twice), Target::AtMost(0.0)),
+        beside(
+            "held-1000",
+            "half of the ADDs in a slice with 1,000 addresses held are not slower, beside those in an empty one",
+            Metric::Slice(true),
+            ("empty slice", Metric::Slice(false)),
+            Target::Within(1.5),
+        ),
+    ]
+    .into_iter()
+    .chain(pools())
+    .collect()
+}
+
+/// Those of networks without slices.
+fn pools() -> Vec<Line> {
+    let beside = |name, what, part, target| Line {
+        name,
+        what,
+        metric: Metric::Pool(Whose::Ours, part),
+        against: Some((WHEREABOUTS, Metric::Pool(Whose::Theirs, part))),
+        target,
+    };
+    vec![
+        beside("pool-32", "200 ADDs on a network without slices, 32 at once", Part::Rate, Target::Faster(10.0)),
+        beside("pool-32-p50", "half of them are not slower", Part::Median, Target::Shown),
+        beside("pool-32-p99", "99 % of them are not slower", Part::Tail, Target::Shown),
+        beside("pool-32-errors", "how many of them fail", Part::Errors, Target::AtMost(0.0)),
+        beside("pool-32-twice", "how many addresses are given twice", Part::Twice, Target::AtMost(0.0)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_row_has_its_own_name_and_compares_like_with_like() {
+        let lines = lines();
+        assert_eq!(lines.iter().map(|line| line.name).collect::<BTreeSet<_>>().len(), lines.len());
+        for line in &lines {
+            assert!(line.wanted().all(|metric| metric.unit() == line.metric.unit()), "{}", line.name);
+        }
+    }
+}
