@@ -218,10 +218,18 @@ pub(super) fn give_back<W: Way>(pools: &mut Pools<W>, debt: &Debt) -> Result<boo
                 is_whole &= pools.unreserve(ip.address, debt.holder(&entry.podref))?;
             }
         }
-        // Where there is no entry any more, somebody may have got as far as that and no further.
-        for ip in ips.iter().filter(|ip| !debt.pod.is_empty() && pool.entry(ip.address).is_none()) {
-            pools.unreserve(ip.address, debt.holder(&debt.pod))?;
-            is_whole = false;
+        // Where there is no entry any more, somebody may have got as far as that and no further. Where another sandbox has the entry, it
+        // may have been stopped before it had the reservation too: what says this container there nobody else would know of.
+        for ip in ips.iter().filter(|_| !debt.pod.is_empty()) {
+            let entry = pool.entry(ip.address);
+            if entry.is_none_or(|entry| !entry.is_of(&debt.container, &debt.ifname)) {
+                let holder = debt.holder(&debt.pod);
+                match entry {
+                    None => pools.unreserve(ip.address, holder)?,
+                    Some(_) => pools.unreserve_own(ip.address, holder)?,
+                };
+                is_whole = false;
+            }
         }
     }
     Ok(is_whole)

@@ -164,6 +164,19 @@ impl<W: Way> Pools<W> {
 
     /// Gives back the reservation of an address, if it is that of this attachment, or says no attachment. Whether there was one.
     pub(super) fn unreserve(&mut self, ip: IpAddr, holder: Holder<'_>) -> Result<bool, Failure> {
+        self.unreserve_if(ip, |found| match object::reserved(found, holder) {
+            Reserved::Mine => true,
+            Reserved::MyPods => found["spec"]["containerid"].as_str().unwrap_or_default().is_empty(),
+            Reserved::Foreign => false,
+        })
+    }
+
+    /// The same for one that says this attachment and nothing less.
+    pub(super) fn unreserve_own(&mut self, ip: IpAddr, holder: Holder<'_>) -> Result<bool, Failure> {
+        self.unreserve_if(ip, |found| object::reserved(found, holder) == Reserved::Mine)
+    }
+
+    fn unreserve_if(&mut self, ip: IpAddr, is_meant: impl Fn(&Value) -> bool) -> Result<bool, Failure> {
         let path = self.reservation_path(ip);
         for _ in 0..CHANGES {
             let reply = self.way.send(Verb::Get, &path, &Value::Null)?;
@@ -172,11 +185,8 @@ impl<W: Way> Pools<W> {
                 404 => return Ok(false),
                 _ => return Err(refused("get", &path, &reply)),
             };
-            let unsaid = found["spec"]["containerid"].as_str().unwrap_or_default().is_empty();
-            match object::reserved(&found, holder) {
-                Reserved::Mine => {}
-                Reserved::MyPods if unsaid => {}
-                Reserved::MyPods | Reserved::Foreign => return Ok(true),
+            if !is_meant(&found) {
+                return Ok(false);
             }
             let reply = self.way.send(Verb::Delete, &path, &object::only_this(&found))?;
             match reply.status {

@@ -191,3 +191,31 @@ fn who_is_killed_anywhere_leaves_nothing_that_is_not_asked_for_again() {
     // What was not there when it was looked for may still have been on its way then.
     assert_eq!(node.held() - owed(&node), 20);
 }
+
+#[test]
+fn a_sandbox_that_was_stopped_while_it_took_over_leaves_no_reservation_whoever_goes_first() {
+    // The pool is read and the entry taken over; of the reservation nothing is heard any more.
+    static CUT: [Fate; 256] = {
+        let mut fates = [Fate::Lost; 256];
+        fates[0] = Fate::Passed;
+        fates[1] = Fate::Passed;
+        fates
+    };
+    for order in [["old", "new"], ["new", "old"]] {
+        let cluster = Arc::new(Cluster::start());
+        let node = cluster.node(json!({"range": "10.0.0.0/24"}));
+        let of_one_pod = |command: &str, container: &str| {
+            let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=pod";
+            node.of(command, container).with("CNI_ARGS", args)
+        };
+        assert_eq!(of_one_pod("ADD", "old").exec().ips(), ["10.0.0.1/24"]);
+        let stopped = of_one_pod("ADD", "new").conf("/ipam/kubernetes/kubeconfig", json!(cluster.lossy(&CUT))).exec();
+        assert_eq!(stopped.code(), 11);
+        assert_eq!(cluster.pool("10.0.0.0-24")["1"], "new default/pod net1");
+        assert_eq!(cluster.get("overlappingrangeipreservations/10.0.0.1")["spec"]["containerid"], "old");
+        for container in order {
+            assert!(of_one_pod("DEL", container).exec().is_silent());
+        }
+        check(&cluster, &BTreeMap::new());
+    }
+}
