@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::slices::SHARD_OF;
 use cni::allocate::Liveness;
 use cni::journal::Holding;
+use controllers::slice::node::node_label;
 
 use crate::network::{Cause, Disk, Fetched, Local, Network, PoolMeta, Shared};
-use crate::pool::{Allocation, PoolWrite, SeenPool, node_label};
+use crate::pool::{Allocation, PoolWrite, SeenPool};
 use crate::reclaim::{Doubt, Pod, Pods};
 use crate::reservations::{self, Reserved, SeenReservation, Step};
 

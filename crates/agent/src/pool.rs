@@ -10,20 +10,16 @@ use std::net::IpAddr;
 
 use api::slices::ASKS;
 use controllers::node::flags::hash;
+use controllers::slice::node::NODE;
 use serde_json::{Map, Value, json};
 use space::Cidr;
 
 use crate::address;
 
-/// The label of an `IPPool` or a reservation that names the node whose it is; see [`node_label`].
-pub const NODE: &str = "ipam.cadastre.dev/node";
 /// The annotation of an `IPPool` with the seal of what the agent last wrote; see the module.
 pub const MIRRORED: &str = "ipam.cadastre.dev/mirrored";
 /// The API version of whereabouts' kinds.
 pub const API_VERSION: &str = "whereabouts.cni.cncf.io/v1alpha1";
-
-/// How much of the name of a node is in its label, if that has no room for all of it: 63 letters are there.
-const LABEL_PART: usize = 46;
 
 /// Who holds an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,15 +118,6 @@ pub fn seal(journal: &str, agreed: &Allocations) -> String {
         let _ = write!(seal, "{mark:08x}");
     }
     seal
-}
-
-/// The value of [`NODE`] for a node: its name, or if that has no room the beginning of it and a hash.
-pub fn node_label(node: &str) -> String {
-    if api::names::label_value(node).is_empty() {
-        return node.to_owned();
-    }
-    let short = node.get(..LABEL_PART).unwrap_or(node).trim_end_matches(['.', '-']);
-    format!("{short}-{:016x}", hash([node.to_owned()]))
 }
 
 /// What is to be written to a pool.
@@ -237,16 +224,5 @@ mod tests {
         assert_eq!(patch["metadata"]["labels"], json!({NODE: "n", ASKS: null}));
         let entries = json!({"3": {"id": "c", "podref": "a/b", "ifname": "net1"}, "4": null});
         assert_eq!(patch["spec"], json!({"allocations": entries}));
-    }
-
-    #[test]
-    fn every_node_has_a_label_of_its_own() {
-        let long = "n".repeat(200);
-        let [one, other] = [node_label(&format!("{long}1")), node_label(&format!("{long}2"))];
-        assert_ne!(one, other);
-        for label in [&one, &other, &node_label("worker-7.example.org")] {
-            assert_eq!(api::names::label_value(label), Vec::<String>::new(), "{label}");
-        }
-        assert_eq!(node_label("worker-7.example.org"), "worker-7.example.org");
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use controllers::slice::node::NODE;
 use serde_json::{Value, json};
 
-use crate::pool::{API_VERSION, Allocation, NODE, revision};
+use crate::pool::{API_VERSION, Allocation, revision};
 
 /// A reservation as it was last seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -111,6 +111,7 @@ fn slice_rules() -> Vec<Value> {
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], READ),
         rule(WHEREABOUTS, &["nodeslicepools"], &["get", "list", "watch", "create", "update", "delete"]),
         rule(WHEREABOUTS, &["ippools"], &["get", "list", "watch", "delete"]),
+        rule(WHEREABOUTS, &["overlappingrangeipreservations"], &["deletecollection"]),
     ]
 }
 

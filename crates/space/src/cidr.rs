@@ -157,6 +157,15 @@ impl Cidr {
         }
     }
 
+    /// Whether the two have an address in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::V4(one), Self::V4(other)) => one.overlaps(other),
+            (Self::V6(one), Self::V6(other)) => one.overlaps(other),
+            _ => false,
+        }
+    }
+
     /// The IPv4 prefix, or a refusal that says what it is instead.
     pub fn v4(self) -> Result<Prefix<u32>, StrictError<Self>> {
         match self {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use controllers::follow::{Revisioned, encoded};
+use controllers::slice::node::NODE;
 use controllers::writer::{self, Asked, Reference, Refused, Writer};
 use http::Method;
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::network::{Cause, Fetched, PoolMeta};
 use crate::plan::Outcome;
-use crate::pool::{Allocation, NODE, PoolWrite, SeenPool};
+use crate::pool::{Allocation, PoolWrite, SeenPool};
 use crate::reclaim::{Doubt, Pod};
 use crate::reservations::{self, SeenReservation, Step, is_ours};
 

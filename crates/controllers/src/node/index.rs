@@ -460,7 +460,7 @@ impl Index {
         for block in self.blocks_of(key) {
             let others = self.ranges_on(block).into_iter().filter(|other| *other != key);
             ranges.extend(others.filter_map(|other| Some(Arc::clone(&self.range(other)?.name))));
-            services.extend(self.services.iter().filter(|service| overlap(**service, block)));
+            services.extend(self.services.iter().filter(|service| service.overlaps(&block)));
         }
         (ranges, services)
     }
@@ -667,14 +667,6 @@ fn host(address: IpAddr) -> Cidr {
     match address {
         IpAddr::V4(address) => Cidr::V4(Prefix::host(u32::from(address))),
         IpAddr::V6(address) => Cidr::V6(Prefix::host(u128::from(address))),
-    }
-}
-
-fn overlap(one: Cidr, other: Cidr) -> bool {
-    match (one, other) {
-        (Cidr::V4(one), Cidr::V4(other)) => one.overlaps(&other),
-        (Cidr::V6(one), Cidr::V6(other)) => one.overlaps(&other),
-        _ => false,
     }
 }
 

@@ -9,7 +9,8 @@
 //! lies in a range goes on serving until its node has one of the right size.
 //!
 //! A slice that two nodes have takes no new pods on either of them, and both get another: neither knows which of its addresses the
-//! other has given to a pod. When one of them has given it back, it serves the other again.
+//! other has given to a pod. When one of them has given it back, it serves the other again. The same is true of a slice that a
+//! network shares with another one whose addresses must be others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +38,8 @@ pub struct Known<'a> {
     pub nodes: &'a BTreeMap<String, Node>,
     /// The entries as they are stored.
     pub held: &'a BTreeMap<String, Entry>,
+    /// What nodes have of other networks whose addresses must be unlike those of this one.
+    pub elsewhere: &'a [Cidr],
     /// The highest epoch that was ever given.
     pub epoch: u64,
     /// Nodes whose entries somebody else has changed.
@@ -133,6 +136,9 @@ struct Bench<'a> {
 /// Nodes are known here by their names; nothing is kept beyond the decision.
 type Book = Registers<String>;
 
+/// Whose is what other networks have. No node is called that.
+const ELSEWHERE: &str = "";
+
 impl Bench<'_> {
     /// A node that is gone rests; one that came back under its name has its slices again, as another one.
     fn look_for_nodes(&mut self) {
@@ -192,6 +198,9 @@ impl Bench<'_> {
     /// Everything that anybody has.
     fn registers(&self) -> Book {
         let mut registers = Book::new();
+        for slice in self.known.elsewhere {
+            occupy(&mut registers, *slice, ELSEWHERE);
+        }
         for (name, entry) in &self.entries {
             for slice in &entry.slices {
                 occupy(&mut registers, *slice, name);
@@ -205,11 +214,13 @@ impl Bench<'_> {
             for slice in &entry.slices {
                 for (other, theirs) in overlaps(registers, *slice).into_iter().filter(|(other, _)| *other != name) {
                     self.contested.insert((name.clone(), *slice));
-                    // Each pair is told once.
-                    if name < other {
-                        let text = format!("{slice} of node {name} overlaps {theirs} of node {other}");
-                        self.decision.conflicts.push(text);
-                    }
+                    let text = match other.as_str() {
+                        ELSEWHERE => format!("{slice} of node {name} overlaps {theirs} of another network"),
+                        // Each pair is told once.
+                        other if other < name.as_str() => continue,
+                        other => format!("{slice} of node {name} overlaps {theirs} of node {other}"),
+                    };
+                    self.decision.conflicts.push(text);
                 }
             }
         }

@@ -17,7 +17,9 @@ pub enum Intent {
     /// See whether pods that have not ended are bound to that node, which is gone. [`Plan::looked`](super::Plan::looked) wants
     /// to know.
     Look(String),
-    /// Delete an `IPPool` of a node that is gone, of which nothing uses anything any more.
+    /// List the `IPPool`s that nodes have. [`Plan::swept`](super::Plan::swept) wants to know whose they are.
+    Sweep,
+    /// Delete an `IPPool` of a node that is gone, of which nothing uses anything any more, and all reservations of the node before it.
     Discard(Remains),
     /// Tell people.
     Tell(Event),
@@ -35,7 +37,7 @@ pub struct Deletion {
 /// An `IPPool` that a node left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
-    /// The node. If there is one of that name again, the `IPPool` is its.
+    /// The node, or its label. If there is one of that name again, the `IPPool` is its.
     pub node: String,
     /// The name of the `IPPool`.
     pub pool: String,

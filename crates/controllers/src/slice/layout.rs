@@ -56,6 +56,11 @@ impl Stored {
         self.shard_of().is_some() || !self.shell.text(&["metadata", "annotations", RANGES]).is_empty()
     }
 
+    /// Whether it was written for a network with a `network_name`.
+    pub fn is_named(&self) -> bool {
+        !self.shell.text(&["metadata", "annotations", NETWORK_NAME]).is_empty()
+    }
+
     /// The epoch of the last write that changed what a node had.
     fn changed(&self) -> u64 {
         self.shell.text(&["metadata", "annotations", CHANGED]).parse().unwrap_or(0)
@@ -107,7 +112,8 @@ impl Objects {
         self.each().map(Stored::changed).max().unwrap_or(0)
     }
 
-    fn each(&self) -> impl Iterator<Item = &Stored> {
+    /// All of them.
+    pub fn each(&self) -> impl Iterator<Item = &Stored> {
         self.pool.iter().chain(self.shards.values())
     }
 

@@ -88,10 +88,18 @@ impl Network {
         entries
     }
 
+    /// Everything that nodes have or are about to have, some of it twice.
+    pub(super) fn slices(&self) -> impl Iterator<Item = Cidr> {
+        let stored = self.objects.each().map(|stored| &stored.pool.entries);
+        let flying = self.flight.iter().filter_map(|flight| flight.pool.as_ref()).map(|pool| &pool.entries);
+        let all = stored.chain(&self.remembered).chain(flying);
+        all.flat_map(BTreeMap::values).flat_map(|entry| entry.slices.iter().copied())
+    }
+
     /// Where nothing is remembered, what is known from what nodes use, and from shards. Whoever is known only in this way may
     /// have known more, so its entry is a new one.
-    pub(super) fn recall(&mut self, network: &SlicedNetwork, used: &[Used], time: Timestamp) {
-        let in_use = recall(network, used);
+    pub(super) fn recall(&mut self, network: &SlicedNetwork, used: &[Used], elsewhere: &[Cidr], time: Timestamp) {
+        let in_use = recall(network, used, elsewhere);
         let epoch = next_epoch(self.epoch(), time);
         let mut entries = match &self.objects.pool {
             Some(_) => beside(&self.objects.entries(), in_use),
@@ -265,15 +273,16 @@ fn beside(known: &BTreeMap<String, Entry>, in_use: BTreeMap<String, Entry>) -> B
 
 /// Who holds which slices of a network, by the `IPPool`s that have addresses in use: all that is left to tell when a pool was
 /// lost.
-fn recall(network: &SlicedNetwork, used: &[Used]) -> BTreeMap<String, Entry> {
+fn recall(network: &SlicedNetwork, used: &[Used], elsewhere: &[Cidr]) -> BTreeMap<String, Entry> {
     let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
     for one in used {
         let Ok(slice) = Cidr::tolerant(&one.range) else { continue };
         let normal = format!("-{}", one.range.replace([':', '/'], "-"));
         let Some(rest) = one.name.strip_suffix(&normal) else { continue };
         let node = if network.is_named { rest.strip_prefix(&format!("{}-", network.name)) } else { Some(rest) };
-        // A network without a name shares its names with others; what lies in none of its ranges is not of it.
-        let is_its = network.is_named || network.ranges.iter().any(|range| range.contains(slice.value));
+        // A network without a name shares its names with others; what lies in none of its ranges, or is another's, is not of it.
+        let is_near = || network.ranges.iter().any(|range| range.contains(slice.value));
+        let is_its = network.is_named || (is_near() && !elsewhere.iter().any(|other| other.overlaps(&slice.value)));
         if let Some(node) = node.filter(|node| !node.is_empty() && is_its) {
             entries.entry(node.to_owned()).or_default().slices.push(slice.value);
         }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::Object;
-use api::slices::{ASKS, Entry, SlicedNetwork, ip_pool_name};
+use api::slices::{ASKS, Entry, SlicedNetwork, SlicedRange, ip_pool_name};
 use jiff::Timestamp;
 use space::{Cidr, Moment};
 
@@ -18,7 +18,7 @@ use super::definition::{self, Definition};
 use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
 use super::network::Network;
-use super::node::Node;
+use super::node::{Node, node_label};
 
 /// How long after pods were seen on a node that is gone they are looked for again, in milliseconds.
 const LOOK_PAUSE: u64 = 5_000;
@@ -55,6 +55,14 @@ impl Default for Settings {
     }
 }
 
+/// Whether it was looked what nodes that went had left behind, while nobody was there to see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sweep {
+    Due(Moment),
+    UnderWay,
+    Over,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Plan {
@@ -74,6 +82,7 @@ pub struct Plan {
     /// Nodes that are gone and whose pods are being looked for, and when they may be looked for again.
     looking: BTreeMap<String, Option<Moment>>,
     recalling: bool,
+    sweep: Sweep,
     outbox: VecDeque<Intent>,
     /// What was told last, by whom it is about and why: the same is not told again.
     told: BTreeMap<(Subject, &'static str), String>,
@@ -95,6 +104,7 @@ impl Plan {
             cleared: BTreeSet::new(),
             looking: BTreeMap::new(),
             recalling: false,
+            sweep: Sweep::Over,
             outbox: VecDeque::new(),
             told: BTreeMap::new(),
         }
@@ -103,6 +113,7 @@ impl Plan {
     /// All that is there is known: from now on there are decisions.
     pub fn begin(&mut self) {
         self.begun = true;
+        self.sweep = Sweep::Due(self.now);
         for network in self.networks.values_mut() {
             network.touch(self.now);
         }
@@ -210,19 +221,25 @@ impl Plan {
         network.see(stored);
         network.touch(at);
         network.land(now);
+        self.touch_rivals(&name);
         self.complain(&name);
     }
 
     /// There is no pool or shard of that name any more.
     pub fn lose_pool(&mut self, name: &str) {
         let (now, at) = (self.now, self.soon());
-        for network in self.networks.values_mut() {
+        let mut losers = Vec::new();
+        for (of, network) in &mut self.networks {
             let own = network.objects.pool.as_ref().is_some_and(|pool| pool.shell.name() == name);
             if own || network.objects.shards.contains_key(name) {
                 network.lose(name);
                 network.touch(at);
                 network.land(now);
+                losers.push(of.clone());
             }
+        }
+        for loser in losers {
+            self.touch_rivals(&loser);
         }
     }
 
@@ -264,15 +281,36 @@ impl Plan {
         let wanted: Vec<SlicedNetwork> =
             self.networks.keys().filter_map(|name| Some(self.deciding(name)?.0.clone())).collect();
         for wanted in wanted {
+            let elsewhere = self.elsewhere(&wanted);
             let Some(network) = self.networks.get_mut(&wanted.name) else { continue };
             if !network.objects.lack() || network.remembered.is_some() {
                 continue;
             }
             if let Some(used) = used {
-                network.recall(&wanted, used, time);
+                network.recall(&wanted, used, &elsewhere, time);
             }
             network.due = Some(if used.is_some() { now } else { later });
         }
+    }
+
+    /// The `IPPool`s that nodes have, by their labels, or nothing if they could not be listed. What is left of a node that is gone and
+    /// has nothing of any network goes: whoever took its slices back ended before that.
+    pub fn swept(&mut self, pools: Option<Vec<Remains>>) {
+        let Some(pools) = pools else {
+            self.sweep = Sweep::Due(Moment(self.now.0.saturating_add(RECALL_PAUSE)));
+            return;
+        };
+        self.sweep = Sweep::Over;
+        // What is in use is all that tells what a pool said that is lost.
+        if self.networks.values().any(|network| network.objects.lack()) {
+            return;
+        }
+        let mut known: BTreeSet<String> = self.nodes.keys().map(|node| node_label(node)).collect();
+        for network in self.networks.values() {
+            known.extend(network.entries().keys().map(|node| node_label(node)));
+        }
+        let left = pools.into_iter().filter(|pool| !known.contains(&pool.node));
+        self.outbox.extend(left.map(Intent::Discard));
     }
 
     /// Whether pods that have not ended are bound to a node that is gone; nothing if nobody knows.
@@ -295,6 +333,27 @@ impl Plan {
         self.networks.entry(network.to_owned()).or_default().touch(at);
     }
 
+    /// What a network has changed, so others that cannot have the same may have to look: those on its ranges, and those that lack
+    /// something, which may be what it had in ranges of before.
+    fn touch_rivals(&mut self, name: &str) {
+        let network = self.deciding(name).map(|(network, _)| network);
+        if network.is_some_and(|network| network.is_named) {
+            return;
+        }
+        let is_rival = |other: &SlicedNetwork| {
+            let ranges = || network.iter().flat_map(|network| &network.ranges);
+            let meets = |range: &SlicedRange| ranges().any(|own| own.range().overlaps(&range.range()));
+            let lacks = |other: &Network| other.counts.waiting > 0 || other.counts.conflicting > 0;
+            let is_short = || self.networks.get(&other.name).is_some_and(lacks);
+            other.name != name && !other.is_named && (is_short() || other.ranges.iter().any(meets))
+        };
+        let rivals = self.definitions.values().filter_map(Definition::network).filter(|other| is_rival(other));
+        let rivals: Vec<String> = rivals.map(|rival| rival.name.clone()).collect();
+        for rival in rivals {
+            self.touch(&rival);
+        }
+    }
+
     fn touch_all(&mut self) {
         let at = self.soon();
         for network in self.networks.values_mut() {
@@ -315,6 +374,10 @@ impl Plan {
             if let Some(intent) = self.outbox.pop_front() {
                 return Some(intent);
             }
+            if matches!(self.sweep, Sweep::Due(at) if at <= self.now) {
+                self.sweep = Sweep::UnderWay;
+                return Some(Intent::Sweep);
+            }
             let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
             let name = self.networks.iter().find(ready)?.0.clone();
             self.step(&name);
@@ -323,7 +386,8 @@ impl Plan {
 
     /// When there will be something to do although nothing happens.
     pub fn due_at(&self) -> Option<Moment> {
-        self.networks.values().filter_map(Network::ready_at).min()
+        let sweep = if let Sweep::Due(at) = self.sweep { Some(at) } else { None };
+        self.networks.values().filter_map(Network::ready_at).chain(sweep).min()
     }
 
     /// Looks at a network.
@@ -344,10 +408,13 @@ impl Plan {
         }
         let held = network.entries();
         let left = std::mem::take(&mut network.leaving);
+        let elsewhere = self.elsewhere(&wanted);
+        let Some(network) = self.networks.get(name) else { return };
         let decision = decide(Known {
             network: &wanted,
             nodes: &self.nodes,
             held: &held,
+            elsewhere: &elsewhere,
             epoch: network.epoch(),
             edited: &network.edited,
             is_lost: network.objects.lack(),
@@ -463,6 +530,21 @@ impl Plan {
         let is_its = |one: &&Definition| one.network().is_some_and(|network| network.name == name);
         let first = self.definitions.values().filter(is_its).min_by_key(|one| one.rank())?;
         Some((first.network()?, &first.subject))
+    }
+
+    /// What nodes have of other networks, in the ranges of one, that it cannot have too. `IPPool`s and reservations of networks without a
+    /// `network_name` have the same names, so the same address would be one object of both.
+    fn elsewhere(&self, network: &SlicedNetwork) -> Vec<Cidr> {
+        let is_unnamed = |name: &str, other: &Network| match self.deciding(name) {
+            Some((wanted, _)) => !wanted.is_named,
+            None => other.objects.pool.as_ref().is_some_and(|pool| pool.is_ours() && !pool.is_named()),
+        };
+        let others = self
+            .networks
+            .iter()
+            .filter(|(name, other)| !network.is_named && **name != network.name && is_unnamed(name, other));
+        let is_near = |slice: &Cidr| network.ranges.iter().any(|range| range.range().overlaps(slice));
+        others.flat_map(|(_, other)| other.slices()).filter(is_near).collect()
     }
 
     /// A reference to an owner is looked up in the namespace of the object that has it, and what is not found there is taken for

@@ -296,3 +296,77 @@ fn what_a_gone_node_wrote_goes_with_what_it_had() {
     world.pass(10);
     assert_eq!(world.names(Kind::IpPool), ["net-b-10.0.0.16-28"]);
 }
+
+/// What nodes that are gone had written stayed for ever if nobody was there when it could go.
+#[test]
+fn what_a_node_left_behind_goes_also_if_its_slices_were_taken_back_by_somebody_who_ended_then() {
+    let mut world = World::new();
+    world.network("net", "10.0.0.0/24", "/28");
+    world.node("a");
+    world.node("b");
+    world.settle();
+    let label = |node: &str| json!({"ipam.cadastre.dev/node": node});
+    for (pool, node, range) in [
+        ("net-a-10.0.0.0-28", "a", "10.0.0.0/28"),
+        ("net-b-10.0.0.16-28", "b", "10.0.0.16/28"),
+        ("net-c-10.0.0.32-28", "c", "10.0.0.32/28"),
+        ("net-d-10.0.0.48-28", "d", "10.0.0.48/28"),
+    ] {
+        let pool_object = json!({"metadata": {"labels": label(node)}, "spec": {"range": range, "allocations": {}}});
+        world.put(Kind::IpPool, pool, pool_object);
+    }
+    // Of b the slices rest; c has none any more, and nobody knows of d but its pool.
+    world.remove(Kind::Node, "b");
+    world.settle();
+    world.restart();
+    world.settle();
+    assert_eq!(world.names(Kind::IpPool), ["net-a-10.0.0.0-28", "net-b-10.0.0.16-28"]);
+    world.pass(QUARANTINE);
+    assert_eq!(world.names(Kind::IpPool), ["net-a-10.0.0.0-28"]);
+}
+
+/// The slices of networks without a `network_name` have the same names, and so have their addresses: two of them on one range shared
+/// what they knew nothing of.
+#[test]
+fn networks_without_a_name_that_share_a_range_share_no_slice_of_it() {
+    let mut world = World::new();
+    let plain = |name: &str, range: &str| {
+        let mut conf = conf("", &json!({"range": range, "node_slice_size": "/28"}));
+        conf["ipam"].as_object_mut().unwrap().remove("network_name");
+        conf["name"] = json!(name);
+        conf
+    };
+    world.define("kube-system/one", &plain("one", "10.0.0.0/26"));
+    world.network("named", "10.0.0.0/26", "/28");
+    world.node("a");
+    world.settle();
+    // What of the first is in use is not taken for the second's.
+    world.ip_pool("a-10.0.0.0-28", "10.0.0.0/28", None, true);
+    world.define("kube-system/two", &plain("two", "10.0.0.0/26"));
+    world.settle();
+    let shown = |world: &World| ["one", "two", "named"].map(|network| world.shown(network));
+    assert_eq!(shown(&world), ["a=10.0.0.0/28", "a=10.0.0.16/28", "a=10.0.0.0/28"]);
+    world.node("b");
+    world.node("c");
+    world.settle();
+    assert_eq!(shown(&world)[0], "a=10.0.0.0/28, b=10.0.0.32/28, c=10.0.0.48/28");
+    assert_eq!(shown(&world)[1], "a=10.0.0.16/28");
+    assert_eq!(world.told(), ["kube-system/two: SlicesExhausted: no free /28 is left in 10.0.0.0/26 for b, c"]);
+    // What the one gives back is the other's, by itself.
+    world.define("kube-system/one", &plain("one", "10.9.0.0/26"));
+    world.remove(Kind::Node, "c");
+    world.settle();
+    world.pass(QUARANTINE);
+    assert_eq!(shown(&world)[1], "a=10.0.0.16/28, b=10.0.0.48/28");
+    // Somebody else has given both the same.
+    world.told();
+    let mut pool = world.get(Kind::Pool, "two").unwrap().clone();
+    pool["status"]["allocations"][1]["sliceRange"] = json!("10.0.0.32/28");
+    world.put(Kind::Pool, "two", pool);
+    world.settle();
+    assert_eq!(shown(&world)[1], "a=10.0.0.16/28, b=10.0.0.48/28 (10.0.0.32/28)");
+    assert_eq!(
+        world.told(),
+        ["kube-system/two: SliceConflict: 10.0.0.32/28 of node b overlaps 10.0.0.32/28 of another network"]
+    );
+}

@@ -191,6 +191,10 @@ impl World {
                 let running = self.running.contains(&node);
                 self.leaders[leader].plan.looked(&node, Some(running));
             }
+            Intent::Sweep => {
+                let pools = self.labelled_pools();
+                self.leaders[leader].plan.swept(Some(pools));
+            }
             Intent::Discard(Remains { node, pool }) => {
                 if self.get(Kind::Node, &node).is_none() && self.get(Kind::IpPool, &pool).is_some() {
                     assert!(!self.running.contains(&node), "{pool} may be in use");
@@ -231,6 +235,15 @@ impl World {
         self.writes += 1;
         self.largest = self.largest.max(object.to_string().len());
         Outcome::Written(self.put(Kind::Pool, &write.name, object))
+    }
+
+    fn labelled_pools(&self) -> Vec<Remains> {
+        let pools = self.objects.iter().filter(|((kind, _), _)| *kind == Kind::IpPool);
+        let labelled = pools.filter_map(|((_, name), pool)| {
+            let node = pool["metadata"]["labels"]["ipam.cadastre.dev/node"].as_str()?;
+            Some(Remains { node: node.to_owned(), pool: name.clone() })
+        });
+        labelled.collect()
     }
 
     fn used(&self) -> Vec<Used> {

@@ -20,14 +20,14 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tracing::{debug, info, warn};
 
-use self::wire::{Answer, IpPoolPart, NodePart, Part, PodPart};
+use self::wire::{Answer, IpPoolPart, LabelledPool, NodePart, Part, PodPart};
 use super::decide::shown;
 use super::definition;
 use super::duty::Report;
 use super::intent::{Event, Intent, Outcome, Remains, Used};
 use super::node::Node;
 use super::plan::{Plan, Settings};
-use crate::follow::{Absent, Change, Line, follow, list, name};
+use crate::follow::{Absent, Change, Line, Revisioned, follow, list, name};
 use crate::lead::Term;
 use crate::lean::Lean;
 use crate::node::duty::State;
@@ -65,6 +65,7 @@ enum Done {
     Written(String, Outcome),
     Recalled(Option<Vec<Used>>),
     Looked(String, Option<bool>),
+    Swept(Option<Vec<Remains>>),
     Discarded,
 }
 
@@ -144,7 +145,10 @@ impl Rim {
                 }
                 Intent::Recall => {
                     let (client, path) = (self.writer.client.clone(), wire::ip_pools(&self.namespace));
-                    self.tasks.spawn(async move { Done::Recalled(recall(&client, &path).await) });
+                    self.tasks.spawn(async move {
+                        let pools = ip_pools::<Part<IpPoolPart>>(&client, &path).await;
+                        Done::Recalled(pools.map(|pools| pools.into_iter().flatten().collect()))
+                    });
                 }
                 Intent::Look(node) => {
                     let client = self.writer.client.clone();
@@ -153,14 +157,14 @@ impl Rim {
                         Done::Looked(node, running)
                     });
                 }
-                Intent::Discard(Remains { node, pool }) => {
-                    let (writer, asked) = (self.writer.clone(), wire::discard(&self.namespace, &pool));
+                Intent::Sweep => {
+                    let (client, path) = (self.writer.client.clone(), wire::labelled(&self.namespace));
+                    self.tasks.spawn(async move { Done::Swept(ip_pools::<LabelledPool>(&client, &path).await) });
+                }
+                Intent::Discard(remains) => {
+                    let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
                     self.tasks.spawn(async move {
-                        if is_gone(&writer.client, &node).await
-                            && let Err(Refused::Failed(why)) = writer.ask::<Anything>(asked).await
-                        {
-                            warn!(why, pool, "an IPPool of a node that is gone could not be deleted");
-                        }
+                        discard(&writer, &namespace, &remains).await;
                         Done::Discarded
                     });
                 }
@@ -197,6 +201,7 @@ impl Rim {
             }
             Done::Recalled(used) => self.plan.recalled(used.as_deref()),
             Done::Looked(node, running) => self.plan.looked(&node, running),
+            Done::Swept(pools) => self.plan.swept(pools),
             Done::Discarded => {}
         }
     }
@@ -289,15 +294,28 @@ impl Rim {
     }
 }
 
-/// The `IPPool`s with addresses in use.
-async fn recall(client: &Client, path: &str) -> Option<Vec<Used>> {
-    match list::<Part<IpPoolPart>>(client, path).await {
-        Ok((pools, _)) => Some(pools.into_iter().flatten().collect()),
+/// The `IPPool`s at a path, or nothing if they could not be listed.
+async fn ip_pools<T: Revisioned>(client: &Client, path: &str) -> Option<Vec<T::Kept>> {
+    match list::<T>(client, path).await {
+        Ok((pools, _)) => Some(pools),
         // A server that does not have the kind has none of it.
         Err(kube::Error::Api(status)) if status.code == 404 => Some(Vec::new()),
         Err(error) => {
             warn!(%error, "the IPPools could not be listed");
             None
+        }
+    }
+}
+
+/// Deletes what a node left behind, if it is gone. The reservations first: by the `IPPool` it is known that there is something left.
+async fn discard(writer: &Writer, namespace: &str, Remains { node, pool }: &Remains) {
+    if !is_gone(&writer.client, node).await {
+        return;
+    }
+    for asked in [wire::unreserve(namespace, node), wire::discard(namespace, pool)] {
+        if let Err(Refused::Failed(why)) = writer.ask::<Anything>(asked).await {
+            warn!(why, node, pool, "what a node that is gone left behind could not be deleted");
+            return;
         }
     }
 }

@@ -6,9 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::follow::Revisioned;
-use crate::slice::intent::{Deletion, Event, Subject, Used};
+use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
-use crate::slice::node::{Node, is_out_of_service};
+use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
 use crate::writer::{self, Asked, Reference};
 
 /// Who writes, in `managedFields` and Events.
@@ -26,6 +26,11 @@ pub(super) fn pools(namespace: &str) -> String {
 /// Where `IPPool`s are.
 pub(super) fn ip_pools(namespace: &str) -> String {
     format!("/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/ippools")
+}
+
+/// Where the `IPPool`s are that nodes have.
+pub(super) fn labelled(namespace: &str) -> String {
+    format!("{}?labelSelector={NODE}", ip_pools(namespace))
 }
 
 /// Where the `IPPool`s are on which something is asked.
@@ -157,6 +162,28 @@ impl Keep for IpPoolPart {
     }
 }
 
+/// What is read of an `IPPool` that a node has: whose it is.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct LabelledPool {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+impl Revisioned for LabelledPool {
+    type Kept = Remains;
+    const IS_PARTIAL: bool = true;
+
+    fn revision(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn keep(self) -> Remains {
+        let Metadata { name, labels, .. } = self.metadata;
+        let node = labels.unwrap_or_default().get(NODE).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Remains { node, pool: name }
+    }
+}
+
 /// What is read of the answer to a write.
 #[derive(Deserialize)]
 pub(super) struct Answer {
@@ -188,6 +215,15 @@ pub(super) fn delete(namespace: &str, deletion: &Deletion) -> Asked {
         "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": deletion.resource_version},
     });
     Asked::new(Method::DELETE, path, "application/json", &body)
+}
+
+/// Deletes all reservations of a node.
+pub(super) fn unreserve(namespace: &str, node: &str) -> Asked {
+    let path = format!(
+        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/overlappingrangeipreservations?labelSelector={NODE}%3D{}",
+        node_label(node)
+    );
+    Asked::new(Method::DELETE, path, "application/json", &json!({}))
 }
 
 /// Deletes an `IPPool`.
