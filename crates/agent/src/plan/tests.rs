@@ -47,6 +47,9 @@ struct World {
     fetches: u32,
     /// One in so many requests fails before, and as many after it was served; none if zero.
     faults: u64,
+    /// Whether no request is served, and how many were made.
+    is_away: bool,
+    asked: u32,
     dice: Dice,
     changed: Option<u64>,
     entry: Entry,
@@ -86,6 +89,8 @@ impl World {
             told: Vec::new(),
             fetches: 0,
             faults: 0,
+            is_away: false,
+            asked: 0,
             dice: Dice(seed),
             changed: Some(0),
             entry: Entry { uid: "u".into(), epoch: 3, slices: vec![slice], ..Entry::default() },
@@ -105,12 +110,19 @@ impl World {
         self.news.clear();
         self.plan.see_folders(disk::networks(self.folder.path()));
         self.read();
+        if !self.is_away {
+            self.show_all();
+        }
+        self.now += LONGEST_PAUSE;
+    }
+
+    /// The agent is shown all that there is.
+    fn show_all(&mut self) {
         self.plan.see_node(Some("u"));
         self.show_meta();
         self.plan.see_all_pools(self.pools.values().map(SeenPool::read).collect());
         self.plan.see_all_reservations(self.reservations.values().map(SeenReservation::read).collect());
         self.plan.see_all_pods(Vec::new());
-        self.now += LONGEST_PAUSE;
     }
 
     fn show_meta(&mut self) {
@@ -179,8 +191,8 @@ impl World {
                 self.plan.wrote(&name, outcome, now);
             }
             Intent::Discard(name, _) => {
-                self.remove(&name, true);
-                self.plan.discarded(&name, true, now);
+                let is_done = self.take_away(&name, true);
+                self.plan.discarded(&name, is_done, now);
             }
             Intent::Reserve(name, step) => {
                 let label = self.plan.label().to_owned();
@@ -194,8 +206,8 @@ impl World {
                         (Some(holder), self.write(&name, &body, true, false))
                     }
                     Step::Delete(_) => {
-                        self.remove(&name, false);
-                        (None, Outcome::Absent)
+                        let is_done = self.take_away(&name, false);
+                        (None, if is_done { Outcome::Absent } else { Outcome::Failed })
                     }
                 };
                 let outcome = match outcome {
@@ -211,11 +223,21 @@ impl World {
     }
 
     fn is_fault(&mut self) -> bool {
-        self.faults > 0 && self.dice.roll(self.faults) == 0
+        self.is_away || (self.faults > 0 && self.dice.roll(self.faults) == 0)
+    }
+
+    /// A deletion; whether it was served.
+    fn take_away(&mut self, name: &str, is_pool: bool) -> bool {
+        self.asked += 1;
+        if !self.is_away {
+            self.remove(name, is_pool);
+        }
+        !self.is_away
     }
 
     /// A write to the server: what is there then, and whether it is what was written.
     fn write(&mut self, name: &str, body: &Value, is_patch: bool, is_pool: bool) -> Outcome<(Value, bool)> {
+        self.asked += 1;
         if self.is_fault() {
             return Outcome::Failed;
         }
@@ -283,20 +305,21 @@ impl World {
         panic!("it does not come to rest");
     }
 
-    /// A pod gets an address of the lower half, as the plugin would give it.
-    fn add(&mut self, pod: &str) {
+    /// A pod gets an address of the lower half, as the plugin would give it; whether there was one.
+    fn add(&mut self, pod: &str) -> bool {
         if !self.place().grants().exists() {
-            return;
+            return false;
         }
         let lock = Lock::take(&self.place(), PATIENCE).unwrap();
         let (journal, image) = Journal::open(&self.place(), &lock).unwrap();
         let book = image.book();
         let held: BTreeSet<IpAddr> =
             book.holdings().iter().flat_map(|one| one.ips.iter()).map(|ip| ip.address).collect();
-        let Some(ip) = (1..16).map(ip).find(|ip| !held.contains(ip)) else { return };
+        let Some(ip) = (1..16).map(ip).find(|ip| !held.contains(ip)) else { return false };
         let ips = Ips::of(&[Ip { address: ip, length: 24 }]);
         let new = cni::journal::Holding { ips, ..holding(book.next(), pod, "10.0.0.1") };
         commit(journal, &image, &book, new);
+        true
     }
 
     /// A DEL of a network without slices could not reach the server.
@@ -390,7 +413,7 @@ fn both_sides_say_the_same_in_the_end_whatever_is_lost_or_late() {
             world.faults = 6;
             world.now += world.dice.roll(400);
             match world.dice.roll(12) {
-                0..=2 => world.add(&format!("a/p{step}")),
+                0..=2 => drop(world.add(&format!("a/p{step}"))),
                 3..=4 => {
                     let index = world.dice.roll(64);
                     world.del(index);
@@ -428,11 +451,57 @@ fn both_sides_say_the_same_in_the_end_whatever_is_lost_or_late() {
         world.read();
         world.rest();
         assert_eq!(world.shown(), world.held(), "seed {seed}");
-        let reserved: BTreeSet<String> = world.reservations.keys().cloned().collect();
-        let names = world.held().keys().map(|ip| crate::address::reservation("", *ip)).collect();
-        assert_eq!(reserved, names, "seed {seed}");
+        let (found, expected) = reserved(&world);
+        assert_eq!(found, expected, "seed {seed}");
         assert!(!world.told.iter().any(|cause| cause.reason == "AddressOfTwo"), "seed {seed}: {:?}", world.told);
     }
+}
+
+/// The names of what is reserved, and of what should be.
+fn reserved(world: &World) -> (BTreeSet<String>, BTreeSet<String>) {
+    let names = world.held().keys().map(|ip| crate::address::reservation("", *ip)).collect();
+    (world.reservations.keys().cloned().collect(), names)
+}
+
+#[test]
+fn pods_come_and_go_for_an_hour_without_a_server_and_it_is_told_all_in_a_few_writes() {
+    let mut world = World::new(7);
+    world.rest();
+    (world.is_away, world.shared.is_away, world.asked) = (true, true, 0);
+    let (mut given, mut wanted) = (0, 0);
+    for second in 0..3600 {
+        world.now += 1_000;
+        // Half of the time an agent that has never seen the server.
+        if second == 1800 {
+            world.restart();
+        }
+        match world.dice.roll(4) {
+            0 | 1 if world.held().len() < 12 => {
+                wanted += 1;
+                given += u32::from(world.add(&format!("a/p{second}")));
+            }
+            0 | 1 => {}
+            _ => {
+                let index = world.dice.roll(64);
+                world.del(index);
+            }
+        }
+        world.read();
+        world.act(Liveness::Alive);
+    }
+    assert!(given == wanted && given > 1_000, "{given} of {wanted} pods were served");
+    // A pool and a dozen reservations, each tried every ten seconds, in the half of which something is known of them.
+    assert!((100..3_600).contains(&world.asked), "asked {} times in an hour", world.asked);
+    assert!(!world.held().is_empty());
+    assert_ne!(world.shown(), world.held());
+    (world.is_away, world.shared.is_away, world.asked) = (false, false, 0);
+    world.show_all();
+    world.rest();
+    assert_eq!(world.shown(), world.held());
+    let (found, expected) = reserved(&world);
+    assert_eq!(found, expected);
+    assert!(world.asked <= 40, "{} writes for all that happened in an hour", world.asked);
+    assert!(world.told.is_empty(), "{:?}", world.told);
 }
 
 #[test]
@@ -466,7 +535,7 @@ fn a_pool_is_read_in_full_only_when_it_may_say_something_new_of_this_node() {
 fn what_is_found_dead_ends_and_is_taken_out() {
     let mut world = World::new(7);
     world.rest();
-    world.add("a/one");
+    assert!(world.add("a/one"));
     world.read();
     world.rest();
     assert_eq!(world.shown().len(), 1);
@@ -502,7 +571,7 @@ fn what_is_owed_is_tried_again_until_the_server_is_there_and_not_all_the_time() 
 fn what_ends_in_a_network_without_slices_is_owed_and_settled() {
     let mut world = World::new(7);
     world.rest();
-    world.add("a/one");
+    assert!(world.add("a/one"));
     let lock = Lock::take(&world.place(), PATIENCE).unwrap();
     let (journal, image) = Journal::open(&world.place(), &lock).unwrap();
     let book = image.book();
