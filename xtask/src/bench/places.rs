@@ -191,7 +191,7 @@ impl Server {
 }
 
 /// Builds our program as it is released.
-fn build() -> Result<PathBuf> {
+pub(super) fn build() -> Result<PathBuf> {
     eprintln!("building cadastre in release");
     cargo::built(cargo::command().args(["build", "--release", "--package", "cadastre"]), "cadastre")
 }

@@ -2,7 +2,7 @@
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub(crate) enum Method {
     Post,
     Put,
     /// A PUT of what is there, with the body laid over it.
@@ -17,7 +17,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn media(self) -> &'static str {
+    pub(crate) fn media(self) -> &'static str {
         match self {
             Self::Merge => "application/merge-patch+json",
             Self::Strategic => "application/strategic-merge-patch+json",
@@ -27,7 +27,7 @@ impl Method {
         }
     }
 
-    pub(super) fn verb(self) -> &'static str {
+    pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Post => "POST",
             Self::Put | Self::Edit | Self::Forget => "PUT",

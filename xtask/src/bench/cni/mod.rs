@@ -2,6 +2,7 @@
 //! one run; and beside the floor, which is what nobody can do without: starting a program, and one write that is on the disk.
 
 mod calls;
+mod cluster;
 mod rounds;
 mod rows;
 
@@ -40,7 +41,7 @@ impl Plan {
     pub(super) fn run(&self) -> Result<Vec<Row>> {
         let folder = places::folder("cni")?;
         let ours = self.given.cadastre.clone().map_or_else(static_plugin, Ok)?;
-        let programs = Programs { ours, trivial: trivial(&folder)? };
+        let programs = Programs { ours, cadastre: places::build()?, trivial: trivial(&folder)? };
         let wanted: BTreeSet<_> = self.lines.iter().flat_map(Line::wanted).collect();
         let figures = rounds::run(&wanted, &programs, &folder)?;
         places::clear()?;
@@ -51,6 +52,8 @@ impl Plan {
 /// What is started.
 struct Programs {
     ours: PathBuf,
+    /// The server, with its controllers, and the agent.
+    cadastre: PathBuf,
     /// A program that does nothing.
     trivial: PathBuf,
 }

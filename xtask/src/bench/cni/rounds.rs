@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::Programs;
 use super::calls::{Attached, Outcome, at_once, timed};
+use super::cluster::Ours;
 use super::rows::{Figures, Metric, Part, Whose};
 use crate::bench::report::{Figure, Unit, shown};
 use crate::parts;
@@ -72,6 +73,18 @@ pub(super) fn run(wanted: &BTreeSet<Metric>, programs: &Programs, folder: &Path)
             all.map(|(at, one)| (one, "pod".to_owned(), format!("network {}", at / STORM_NODES))).collect();
         let outcome = at_once(STORM_NODES, &all)?;
         note(&mut figures, &outcome, Metric::Storm);
+    }
+    let ours = Ours { cadastre: &programs.cadastre, plugin: &programs.ours };
+    if wanted.contains(&Metric::Reclaimed) {
+        eprintln!("ours: sandboxes vanish");
+        let took = ours.reclaimed(&folder.join("reclaimed"))?;
+        set(&mut figures, Metric::Reclaimed, took, Metric::Reclaimed.unit());
+    }
+    if wants(&|metric| matches!(metric, Metric::Load(_))) {
+        eprintln!("ours: what a node of a large cluster is sent");
+        for (metric, bytes) in ours.load(&folder.join("load"))? {
+            set(&mut figures, metric, bytes, metric.unit());
+        }
     }
     let needs_server = |metric: &Metric| {
         matches!(metric, Metric::Add(Whose::Theirs, _) | Metric::Nodes(Whose::Theirs, _) | Metric::Pool(..))

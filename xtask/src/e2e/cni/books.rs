@@ -11,27 +11,27 @@ use serde_json::Value;
 
 /// An interface of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Attachment {
-    pub(super) container: String,
+pub(crate) struct Attachment {
+    pub(crate) container: String,
     ifname: String,
 }
 
 impl Attachment {
-    pub(super) fn new(container: &str, ifname: &str) -> Self {
+    pub(crate) fn new(container: &str, ifname: &str) -> Self {
         Self { container: container.to_owned(), ifname: ifname.to_owned() }
     }
 }
 
 /// Who has which addresses.
-pub(super) type Holdings = BTreeMap<Attachment, Vec<String>>;
+pub(crate) type Holdings = BTreeMap<Attachment, Vec<String>>;
 
 /// What the journal in the folder of a network says is held.
-pub(super) fn journal(network: &Path) -> Result<Vec<(Attachment, Vec<String>)>> {
+pub(crate) fn journal(network: &Path) -> Result<Vec<(Attachment, Vec<String>)>> {
     read(network, |holding| holding.origin != Origin::Owed)
 }
 
 /// What it says has to be taken out of pools that all nodes share, and was not yet.
-pub(super) fn owed(network: &Path) -> Result<Vec<(Attachment, Vec<String>)>> {
+pub(crate) fn owed(network: &Path) -> Result<Vec<(Attachment, Vec<String>)>> {
     read(network, |holding| holding.origin == Origin::Owed)
 }
 
@@ -51,7 +51,7 @@ fn read(network: &Path, chosen: impl Fn(&Holding<'_>) -> bool) -> Result<Vec<(At
 }
 
 /// How many addresses are held, if both books say the same, and nothing twice.
-pub(super) fn compare(known: &Holdings, journal: &[(Attachment, Vec<String>)]) -> Result<usize> {
+pub(crate) fn compare(known: &Holdings, journal: &[(Attachment, Vec<String>)]) -> Result<usize> {
     let mut wrong = Vec::new();
     let mut holders: BTreeMap<&str, &Attachment> = BTreeMap::new();
     for (attachment, ips) in journal {
@@ -75,10 +75,10 @@ pub(super) fn compare(known: &Holdings, journal: &[(Attachment, Vec<String>)]) -
 }
 
 /// Who has an address, as an `IPPool` says it: container, pod, interface.
-pub(super) type Entry = [String; 3];
+pub(crate) type Entry = [String; 3];
 
 /// What `IPPool`s say, all of them together; no address may be in two.
-pub(super) fn shown(pools: &[Value]) -> Result<BTreeMap<IpAddr, Entry>> {
+pub(crate) fn shown(pools: &[Value]) -> Result<BTreeMap<IpAddr, Entry>> {
     let mut shown = BTreeMap::new();
     for pool in pools {
         let range = pool["spec"]["range"].as_str().unwrap_or_default();
@@ -98,7 +98,7 @@ pub(super) fn shown(pools: &[Value]) -> Result<BTreeMap<IpAddr, Entry>> {
 }
 
 /// The name of the reservation of an address: as whereabouts has it, which puts a zero where a name would end with a dash.
-pub(super) fn reservation(network: &str, ip: IpAddr) -> String {
+pub(crate) fn reservation(network: &str, ip: IpAddr) -> String {
     let text = ip.to_string().replace(':', "-");
     let zero = if text.ends_with('-') { "0" } else { "" };
     format!("{network}-{text}{zero}")

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// What came of a call.
 #[derive(Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// It was done; null if nothing is said of it.
     Answered(Value),
     /// It was not, and why.
@@ -20,7 +20,7 @@ pub(super) enum End {
 }
 
 /// Makes a call, and kills it after that time if there is one.
-pub(super) fn made(mut command: Command, conf: &str, kill: Option<Duration>) -> Result<End> {
+pub(crate) fn made(mut command: Command, conf: &str, kill: Option<Duration>) -> Result<End> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().context("could not start the plugin")?;
     let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(conf.as_bytes()));

@@ -24,23 +24,23 @@ use crate::e2e::servers::Servers;
 use crate::parts::Part;
 
 /// How long whatever controllers and agents do may take.
-pub(super) const LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// How long the slices of a node that is gone rest here.
 const QUARANTINE: &str = "--slice-quarantine=1s";
 
-pub(super) const NODES: &str = "/api/v1/nodes";
+pub(crate) const NODES: &str = "/api/v1/nodes";
 const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
-pub(super) const SLICE_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/nodeslicepools";
-pub(super) const IP_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools";
-pub(super) const RESERVATIONS: &str =
+pub(crate) const SLICE_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/nodeslicepools";
+pub(crate) const IP_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools";
+pub(crate) const RESERVATIONS: &str =
     "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/overlappingrangeipreservations";
-pub(super) const EVENTS: &str = "/api/v1/namespaces/default/events";
+pub(crate) const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 /// Where the controller of slices runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
+pub(crate) enum Home {
     /// In `cadastre up`.
     Inside,
     /// In a process of its own.
@@ -49,30 +49,32 @@ pub(super) enum Home {
 
 /// How a cluster is to be.
 #[derive(Clone, Copy)]
-pub(super) struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     pub(super) servers: &'a Servers,
-    pub(super) place: Place,
+    pub(crate) place: Place,
     /// Our program.
-    pub(super) binary: &'a Path,
+    pub(crate) binary: &'a Path,
     /// Beside the real server it cannot be inside.
-    pub(super) home: Home,
+    pub(crate) home: Home,
     /// Flags of a controller beside the server.
-    pub(super) flags: &'a [&'a str],
+    pub(crate) flags: &'a [&'a str],
 }
 
 /// See the module.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     target: Arc<Target>,
+    /// Where the server is, without the protocol.
+    address: String,
     /// Are dropped before the server.
     controllers: Mutex<Vec<Controller>>,
     server: Mutex<Server>,
-    pub(super) binary: PathBuf,
+    pub(crate) binary: PathBuf,
     flags: Vec<String>,
     folder: PathBuf,
     controllers_config: PathBuf,
     /// Whom agents and plugins come as.
-    pub(super) agents_config: PathBuf,
-    pub(super) is_control: bool,
+    pub(crate) agents_config: PathBuf,
+    pub(crate) is_control: bool,
 }
 
 /// A server that is up or down.
@@ -84,22 +86,16 @@ enum Server {
 
 impl Setup<'_> {
     /// Starts it, empty, in that folder.
-    pub(super) fn start(&self, folder: &Path) -> Result<Cluster> {
+    pub(crate) fn start(&self, folder: &Path) -> Result<Cluster> {
         fs::create_dir_all(folder)?;
-        let cluster = if self.place == Place::Control { self.control(folder)? } else { self.ours(folder)? };
+        let cluster = match self.place {
+            Place::Control => self.control(folder)?,
+            _ => Cluster::ours(self.binary, self.home, self.flags, folder)?,
+        };
         if self.home == Home::Beside {
             cluster.start_controller()?;
         }
         Ok(cluster)
-    }
-
-    fn ours(&self, folder: &Path) -> Result<Cluster> {
-        let flag = if self.home == Home::Inside { QUARANTINE } else { "--no-controllers" };
-        let server = Restarting::start(self.binary, &folder.join("data"), &[flag.to_owned()])?;
-        let ours = server.server()?;
-        let target = Target::new(Promise::Ours, ours.address(), &ours.ca(), ours.token()?)?;
-        let config = ours.kubeconfig();
-        Ok(self.cluster(folder, target, Server::Ours(server), [config.clone(), config]))
     }
 
     fn control(&self, folder: &Path) -> Result<Cluster> {
@@ -119,29 +115,17 @@ impl Setup<'_> {
             ensure!(said.success() == allowed, "{who} should be allowed to {verb} {what}: {allowed}; {}", said.stdout);
         }
         let configs = [account(&kubectl, &server, folder, "slices")?, account(&kubectl, &server, folder, "agent")?];
-        let address = server.url().trim_start_matches("https://");
-        let target = Target::new(Promise::Control, address, server.ca(), server.token().to_owned())?;
-        Ok(self.cluster(folder, target, Server::Control(Box::new(server), etcd), configs))
-    }
-
-    fn cluster(&self, folder: &Path, target: Target, server: Server, configs: [PathBuf; 2]) -> Cluster {
-        let [controllers_config, agents_config] = configs;
-        Cluster {
-            target: Arc::new(target),
-            controllers: Mutex::default(),
-            server: Mutex::new(server),
-            binary: self.binary.to_path_buf(),
-            flags: self.flags.iter().map(ToString::to_string).collect(),
-            folder: folder.to_path_buf(),
-            controllers_config,
-            agents_config,
-            is_control: self.place == Place::Control,
-        }
+        let address = server.url().trim_start_matches("https://").to_owned();
+        let target = Target::new(Promise::Control, &address, server.ca(), server.token().to_owned())?;
+        let server = Server::Control(Box::new(server), etcd);
+        Ok(Cluster::new(self.binary, self.flags, folder, (address, target), server, configs))
     }
 }
 
 /// What accounts may do, and what they may not.
-const RIGHTS: [(bool, &str, &str, &str); 10] = [
+const RIGHTS: [(bool, &str, &str, &str); 12] = [
+    (true, "cadastre-slices", "deletecollection", "overlappingrangeipreservations.whereabouts.cni.cncf.io"),
+    (false, "cadastre-slices", "create", "overlappingrangeipreservations.whereabouts.cni.cncf.io"),
     (true, "cadastre-slices", "update", "nodeslicepools.whereabouts.cni.cncf.io"),
     (true, "cadastre-slices", "list", "pods"),
     (false, "cadastre-slices", "delete", "nodes"),
@@ -181,13 +165,56 @@ fn account(kubectl: &Kubectl, server: &KubeApiserver, folder: &Path, name: &str)
 }
 
 impl Cluster {
+    /// Our server, with the controller in it, or with none yet.
+    pub(crate) fn ours(binary: &Path, home: Home, flags: &[&str], folder: &Path) -> Result<Self> {
+        let flag = if home == Home::Inside { QUARANTINE } else { "--no-controllers" };
+        let server = Restarting::start(binary, &folder.join("data"), &[flag.to_owned()])?;
+        let ours = server.server()?;
+        let (address, config) = (ours.address().to_owned(), ours.kubeconfig());
+        let target = Target::new(Promise::Ours, &address, &ours.ca(), ours.token()?)?;
+        let configs = [config.clone(), config];
+        Ok(Self::new(binary, flags, folder, (address, target), Server::Ours(server), configs))
+    }
+
+    fn new(
+        binary: &Path,
+        flags: &[&str],
+        folder: &Path,
+        (address, target): (String, Target),
+        server: Server,
+        [controllers_config, agents_config]: [PathBuf; 2],
+    ) -> Self {
+        Self {
+            target: Arc::new(target),
+            address,
+            controllers: Mutex::default(),
+            is_control: matches!(server, Server::Control(..)),
+            server: Mutex::new(server),
+            binary: binary.to_path_buf(),
+            flags: flags.iter().map(ToString::to_string).collect(),
+            folder: folder.to_path_buf(),
+            controllers_config,
+            agents_config,
+        }
+    }
+
+    /// The same for agents and plugins that come by another way.
+    pub(crate) fn reached_by(self, agents_config: PathBuf) -> Self {
+        Self { agents_config, ..self }
+    }
+
+    /// Where the server is.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// A client of its own.
-    pub(super) fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         Api { client: Client::new(&self.target) }
     }
 
     /// Starts one more controller.
-    pub(super) fn start_controller(&self) -> Result<()> {
+    pub(crate) fn start_controller(&self) -> Result<()> {
         let flags: Vec<&str> = std::iter::once(QUARANTINE).chain(self.flags.iter().map(String::as_str)).collect();
         let folder = self.folder.join("controller");
         let controller = Controller::start(&self.binary, "slice", &self.controllers_config, &folder, &flags)?;
@@ -196,7 +223,7 @@ impl Cluster {
     }
 
     /// Kills the controller that has run the longest.
-    pub(super) fn kill_controller(&self) -> Result<()> {
+    pub(crate) fn kill_controller(&self) -> Result<()> {
         self.are_up()?;
         let mut controllers = self.controllers.lock();
         ensure!(!controllers.is_empty(), "there is no controller");
@@ -205,7 +232,7 @@ impl Cluster {
     }
 
     /// No controller may have ended by itself.
-    pub(super) fn are_up(&self) -> Result<()> {
+    pub(crate) fn are_up(&self) -> Result<()> {
         for controller in self.controllers.lock().iter_mut() {
             if let Some(status) = controller.ended()? {
                 bail!("a controller ended with {status}; see {}", controller.log().display());
@@ -215,7 +242,7 @@ impl Cluster {
     }
 
     /// Kills the API server.
-    pub(super) fn kill_server(&self) -> Result<()> {
+    pub(crate) fn kill_server(&self) -> Result<()> {
         match &mut *self.server.lock() {
             Server::Ours(server) => server.kill(),
             Server::Control(server, _) => Ok(server.kill()?),
@@ -223,7 +250,7 @@ impl Cluster {
     }
 
     /// Starts it again where it was.
-    pub(super) fn start_server(&self) -> Result<()> {
+    pub(crate) fn start_server(&self) -> Result<()> {
         match &mut *self.server.lock() {
             Server::Ours(server) => server.again(),
             Server::Control(server, _) => Ok(server.restart()?),
@@ -231,7 +258,7 @@ impl Cluster {
     }
 
     /// Kills what is below the API server and starts it again, where there is something.
-    pub(super) fn restart_store(&self, between: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn restart_store(&self, between: impl FnOnce() -> Result<()>) -> Result<()> {
         match &mut *self.server.lock() {
             Server::Ours(_) => bail!("the store is in the server"),
             Server::Control(_, etcd) => {
@@ -244,12 +271,12 @@ impl Cluster {
 }
 
 /// What is asked of the server.
-pub(super) struct Api {
+pub(crate) struct Api {
     client: Client,
 }
 
 impl Api {
-    pub(super) fn ask(&mut self, method: Method, path: &str, body: &Value) -> Result<Value> {
+    pub(crate) fn ask(&mut self, method: Method, path: &str, body: &Value) -> Result<Value> {
         match self.client.send_as(method.media(), method.verb(), path, Some(body)) {
             Reply::Answer(200..300, said) => Ok(said),
             other => bail!("{} {path}: {other:?}", method.verb()),
@@ -257,7 +284,7 @@ impl Api {
     }
 
     /// What is under a path; null if nothing is.
-    pub(super) fn get(&mut self, path: &str) -> Result<Value> {
+    pub(crate) fn get(&mut self, path: &str) -> Result<Value> {
         // A connection to a server that was killed meanwhile is noticed when it is used.
         for last in [false, true] {
             match self.client.send("GET", path, None) {
@@ -270,13 +297,13 @@ impl Api {
         bail!("GET {path} was not answered")
     }
 
-    pub(super) fn list(&mut self, path: &str) -> Result<Vec<Value>> {
+    pub(crate) fn list(&mut self, path: &str) -> Result<Vec<Value>> {
         let mut list = self.get(path)?;
         list["items"].as_array_mut().map(std::mem::take).with_context(|| format!("{path} is no list"))
     }
 
     /// Looks at an object until it is as it should be.
-    pub(super) fn until(
+    pub(crate) fn until(
         &mut self,
         path: &str,
         what: &str,
@@ -295,12 +322,12 @@ impl Api {
     }
 
     /// The same of the `NodeSlicePool` of a network.
-    pub(super) fn pool(&mut self, network: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
+    pub(crate) fn pool(&mut self, network: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
         self.until(&format!("{SLICE_POOLS}/{network}"), what, LIMIT, holds)
     }
 
     /// Nodes of a case: they are for its networks alone.
-    pub(super) fn join(&mut self, case: &str, names: impl Iterator<Item = String>) -> Result<()> {
+    pub(crate) fn join(&mut self, case: &str, names: impl Iterator<Item = String>) -> Result<()> {
         for name in names {
             let labels = json!({"case": case});
             let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
@@ -310,7 +337,7 @@ impl Api {
     }
 
     /// A definition of a network; the one that is there is changed.
-    pub(super) fn define(&mut self, name: &str, ipam: Value) -> Result<()> {
+    pub(crate) fn define(&mut self, name: &str, ipam: Value) -> Result<()> {
         let spec = json!({"config": conf(name, ipam).to_string()});
         let object = json!({
             "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": name},
@@ -323,19 +350,19 @@ impl Api {
         self.ask(Method::Merge, &path, &json!({"spec": spec})).map(drop)
     }
 
-    pub(super) fn undefine(&mut self, name: &str) -> Result<()> {
+    pub(crate) fn undefine(&mut self, name: &str) -> Result<()> {
         self.ask(Method::Delete, &format!("{DEFINITIONS}/{name}"), &json!({})).map(drop)
     }
 }
 
 /// The configuration of a network, for its definition and for the plugin.
-pub(super) fn conf(name: &str, mut ipam: Value) -> Value {
+pub(crate) fn conf(name: &str, mut ipam: Value) -> Value {
     ipam["type"] = json!("cadastre");
     json!({"cniVersion": "1.1.0", "name": name, "type": "macvlan", "ipam": ipam})
 }
 
 /// Looks again and again; what was wrong with the last look if none was well in time.
-pub(super) fn eventually<T>(within: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) fn eventually<T>(within: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     loop {
         match look() {

@@ -19,21 +19,21 @@ use super::cluster::{Cluster, LIMIT, conf, eventually};
 use crate::pods::attachment;
 
 /// How long what nobody uses may be held. It takes 1.5 to 7 seconds on a machine that has time; the benchmark has the limit of ten.
-pub(super) const GIVEN_BACK: Duration = Duration::from_secs(30);
+pub(crate) const GIVEN_BACK: Duration = Duration::from_secs(30);
 
 /// The interface of all attachments.
-pub(super) const IFNAME: &str = "net1";
+pub(crate) const IFNAME: &str = "net1";
 
 /// A network, as its definition and the plugin have it.
 #[derive(Clone, Debug)]
-pub(super) struct Network {
-    pub(super) name: String,
-    pub(super) ipam: Value,
+pub(crate) struct Network {
+    pub(crate) name: String,
+    pub(crate) ipam: Value,
 }
 
 impl Network {
     /// Cut into slices, for the nodes of a case.
-    pub(super) fn sliced(name: &str, case: &str, range: &str, size: &str) -> Self {
+    pub(crate) fn sliced(name: &str, case: &str, range: &str, size: &str) -> Self {
         let selector = format!("case={case}");
         Self {
             name: name.to_owned(),
@@ -42,7 +42,7 @@ impl Network {
     }
 
     /// Shared by all nodes.
-    pub(super) fn shared(name: &str, range: &str, cluster: &Cluster) -> Self {
+    pub(crate) fn shared(name: &str, range: &str, cluster: &Cluster) -> Self {
         let kubernetes = json!({"kubeconfig": cluster.agents_config});
         Self { name: name.to_owned(), ipam: json!({"network_name": name, "range": range, "kubernetes": kubernetes}) }
     }
@@ -50,34 +50,34 @@ impl Network {
 
 /// A pod in a sandbox of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Sandbox {
-    pub(super) namespace: String,
-    pub(super) pod: String,
+pub(crate) struct Sandbox {
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
     uid: String,
-    pub(super) container: String,
+    pub(crate) container: String,
     netns: PathBuf,
 }
 
 impl Sandbox {
     /// Its namespace is gone, and nobody said so.
-    pub(super) fn vanish(&self) -> Result<()> {
+    pub(crate) fn vanish(&self) -> Result<()> {
         fs::remove_file(&self.netns).with_context(|| format!("no namespace {}", self.netns.display()))
     }
 
-    pub(super) fn attachment(&self) -> Attachment {
+    pub(crate) fn attachment(&self) -> Attachment {
         Attachment::new(&self.container, IFNAME)
     }
 
     /// The same pod with a namespace that nobody can look at.
-    pub(super) fn unseen(self) -> Result<Self> {
+    pub(crate) fn unseen(self) -> Result<Self> {
         self.vanish()?;
         Ok(self)
     }
 }
 
 /// See the module.
-pub(super) struct Machine {
-    pub(super) name: String,
+pub(crate) struct Machine {
+    pub(crate) name: String,
     folder: PathBuf,
     plugin: PathBuf,
     cadastre: PathBuf,
@@ -91,7 +91,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// A machine in that folder, without an agent.
-    pub(super) fn new(cluster: &Cluster, plugin: &Path, folder: &Path, name: &str) -> Result<Self> {
+    pub(crate) fn new(cluster: &Cluster, plugin: &Path, folder: &Path, name: &str) -> Result<Self> {
         let folder = folder.join(name);
         for inner in ["netns", "state"] {
             fs::create_dir_all(folder.join(inner))?;
@@ -117,7 +117,7 @@ impl Machine {
     }
 
     /// Starts its agent.
-    pub(super) fn start_agent(&self) -> Result<()> {
+    pub(crate) fn start_agent(&self) -> Result<()> {
         let (boot, state_dir) = (self.boot(), self.state_dir());
         let options = AgentOptions {
             binary: &self.cadastre,
@@ -131,7 +131,7 @@ impl Machine {
     }
 
     /// Kills its agent, which must not have ended by itself.
-    pub(super) fn kill_agent(&self) -> Result<()> {
+    pub(crate) fn kill_agent(&self) -> Result<()> {
         let mut agent = self.agent.lock().take().with_context(|| format!("{} has no agent", self.name))?;
         if let Some(status) = agent.ended()? {
             bail!("the agent of {} ended with {status}; see {}", self.name, self.folder.join("agent.log").display());
@@ -141,7 +141,7 @@ impl Machine {
     }
 
     /// The power goes and comes back: no process and no namespace is left. The agent is not started.
-    pub(super) fn reboot(&self) -> Result<()> {
+    pub(crate) fn reboot(&self) -> Result<()> {
         self.kill_agent()?;
         for netns in fs::read_dir(self.folder.join("netns"))? {
             fs::remove_file(netns?.path())?;
@@ -151,7 +151,7 @@ impl Machine {
     }
 
     /// A sandbox of a pod; its namespace is there.
-    pub(super) fn sandbox(&self, namespace: &str, pod: &str, uid: &str) -> Result<Sandbox> {
+    pub(crate) fn sandbox(&self, namespace: &str, pod: &str, uid: &str) -> Result<Sandbox> {
         let container = format!("{}-{pod}-{}", self.name, self.sandboxes.fetch_add(1, Ordering::Relaxed));
         let netns = self.folder.join("netns").join(&container);
         fs::write(&netns, "")?;
@@ -160,12 +160,12 @@ impl Machine {
     }
 
     /// Another sandbox of the same pod.
-    pub(super) fn again(&self, sandbox: &Sandbox) -> Result<Sandbox> {
+    pub(crate) fn again(&self, sandbox: &Sandbox) -> Result<Sandbox> {
         self.sandbox(&sandbox.namespace, &sandbox.pod, &sandbox.uid)
     }
 
     /// Makes a call of the plugin, with `more` in its configuration; it is killed after that time if there is one.
-    pub(super) fn call(
+    pub(crate) fn call(
         &self,
         call: &str,
         network: &Network,
@@ -190,7 +190,7 @@ impl Machine {
     }
 
     /// A pod is given addresses, or not and why.
-    pub(super) fn try_add(&self, network: &Network, sandbox: &Sandbox) -> Result<Result<Vec<String>, Value>> {
+    pub(crate) fn try_add(&self, network: &Network, sandbox: &Sandbox) -> Result<Result<Vec<String>, Value>> {
         match self.call("ADD", network, sandbox, &Value::Null, None)? {
             End::Answered(answer) => Ok(Ok(ips(&answer)?)),
             End::Refused(why) => Ok(Err(why)),
@@ -199,13 +199,13 @@ impl Machine {
     }
 
     /// A pod is given addresses.
-    pub(super) fn add(&self, network: &Network, sandbox: &Sandbox) -> Result<Vec<String>> {
+    pub(crate) fn add(&self, network: &Network, sandbox: &Sandbox) -> Result<Vec<String>> {
         let said = self.try_add(network, sandbox)?;
         said.map_err(|why| anyhow::anyhow!("ADD of {} to {} on {}: {why}", sandbox.pod, network.name, self.name))
     }
 
     /// Its addresses are taken back, and its namespace goes.
-    pub(super) fn del(&self, network: &Network, sandbox: &Sandbox) -> Result<()> {
+    pub(crate) fn del(&self, network: &Network, sandbox: &Sandbox) -> Result<()> {
         let said = self.call("DEL", network, sandbox, &Value::Null, None)?;
         ensure!(matches!(said, End::Answered(_)), "DEL of {} on {}: {said:?}", sandbox.pod, self.name);
         if sandbox.netns.exists() {
@@ -215,12 +215,12 @@ impl Machine {
     }
 
     /// Who holds which addresses of a network, as its journal says.
-    pub(super) fn journal(&self, network: &Network) -> Result<Vec<(Attachment, Vec<String>)>> {
+    pub(crate) fn journal(&self, network: &Network) -> Result<Vec<(Attachment, Vec<String>)>> {
         books::journal(&self.state_dir().join(&network.name))
     }
 
     /// Waits until its journal has nothing of these sandboxes; how long that took.
-    pub(super) fn forgets(&self, network: &Network, sandboxes: &[&Sandbox]) -> Result<Duration> {
+    pub(crate) fn forgets(&self, network: &Network, sandboxes: &[&Sandbox]) -> Result<Duration> {
         let began = Instant::now();
         eventually(GIVEN_BACK, || {
             let journal = self.journal(network)?;
@@ -233,7 +233,7 @@ impl Machine {
     }
 
     /// Waits until it holds these for others than its own sandboxes, and no more.
-    pub(super) fn reserves(&self, network: &Network, expected: &[Vec<String>]) -> Result<()> {
+    pub(crate) fn reserves(&self, network: &Network, expected: &[Vec<String>]) -> Result<()> {
         eventually(GIVEN_BACK, || {
             let mut foreign = self.journal(network)?;
             foreign.retain(|(attachment, _)| !attachment.container.starts_with(&self.name));
@@ -245,12 +245,12 @@ impl Machine {
     }
 
     /// What it owes to the pools of a network without slices.
-    pub(super) fn owed(&self, network: &Network) -> Result<Vec<(Attachment, Vec<String>)>> {
+    pub(crate) fn owed(&self, network: &Network) -> Result<Vec<(Attachment, Vec<String>)>> {
         books::owed(&self.state_dir().join(&network.name))
     }
 
     /// Waits until it may give out so many slices of a network.
-    pub(super) fn granted(&self, network: &Network, slices: usize) -> Result<()> {
+    pub(crate) fn granted(&self, network: &Network, slices: usize) -> Result<()> {
         let place = Place::new(&self.state_dir(), &network.name);
         eventually(LIMIT, || {
             let grants = Grants::read(&place)?;
@@ -262,7 +262,7 @@ impl Machine {
 }
 
 /// The addresses in an answer.
-pub(super) fn ips(answer: &Value) -> Result<Vec<String>> {
+pub(crate) fn ips(answer: &Value) -> Result<Vec<String>> {
     let ips = answer["ips"].as_array().with_context(|| format!("no addresses in {answer}"))?;
     let text = |ip: &Value| ip["address"].as_str().map(str::to_owned).with_context(|| format!("{answer}"));
     ips.iter().map(text).collect()

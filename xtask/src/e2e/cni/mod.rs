@@ -6,14 +6,14 @@
 
 mod books;
 mod call;
-mod cluster;
+pub(crate) mod cluster;
 mod control;
 mod damage;
 mod disk;
 mod examples;
 mod judge;
 mod killed;
-mod machine;
+pub(crate) mod machine;
 mod network;
 mod ours;
 mod pooled;

@@ -1,0 +1,192 @@
+//! What needs a cluster of ours with agents: how soon what nobody gave back is free again, and what an agent and a pod cost the API server
+//! where there are many nodes and networks.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value, json};
+
+use super::rows::{Load, Metric};
+use crate::bench::measure::exact;
+use crate::e2e::cni::cluster::{Api, Cluster, Home, IP_POOLS, NODES, SLICE_POOLS, eventually};
+use crate::e2e::cni::machine::{Machine, Network};
+use crate::e2e::method::Method;
+
+/// How many nodes and networks there are, and how many pods are given addresses of each network.
+const MANY: usize = 5_000;
+const NETWORKS: usize = 10;
+const PODS: usize = 10;
+const CASE: &str = "bench";
+/// How many sandboxes vanish.
+const VANISHING: usize = 20;
+/// How long what has thousands of objects may take, and how long nothing may happen until all has.
+const PATIENCE: Duration = Duration::from_mins(3);
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// The programs of ours.
+pub(super) struct Ours<'a> {
+    pub(super) cadastre: &'a Path,
+    pub(super) plugin: &'a Path,
+}
+
+impl Ours<'_> {
+    /// Sandboxes vanish and no DEL comes: how long the last of their addresses is in the journal or in an `IPPool`. The API knows of half
+    /// of the pods, and has them still: another sandbox of them may come, so these take longest.
+    pub(super) fn reclaimed(&self, folder: &Path) -> Result<f64> {
+        let cluster = Cluster::ours(self.cadastre, Home::Inside, &[], folder)?;
+        let network = Network::sliced("lost", CASE, "10.0.0.0/24", "/26");
+        let mut api = cluster.api();
+        api.define(&network.name, network.ipam.clone())?;
+        api.join(CASE, std::iter::once("node".to_owned()))?;
+        let machine = Machine::new(&cluster, self.plugin, folder, "node")?;
+        machine.start_agent()?;
+        machine.granted(&network, 1)?;
+        let mut sandboxes = Vec::new();
+        for number in 0..VANISHING {
+            let name = format!("pod-{number}");
+            if number % 2 == 0 {
+                let containers = json!([{"name": "main", "image": "none"}]);
+                let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                    "spec": {"nodeName": "node", "containers": containers}});
+                api.ask(Method::Post, "/api/v1/namespaces/default/pods", &pod)?;
+            }
+            let sandbox = machine.sandbox("default", &name, "")?;
+            machine.add(&network, &sandbox)?;
+            sandboxes.push(sandbox);
+        }
+        let shown = |api: &mut Api| -> Result<usize> {
+            let pools = api.list(IP_POOLS)?;
+            Ok(pools.iter().filter_map(|pool| pool["spec"]["allocations"].as_object()).map(Map::len).sum())
+        };
+        eventually(PATIENCE, || {
+            ensure!(shown(&mut api)? == VANISHING, "not all addresses are shown");
+            Ok(())
+        })?;
+        let began = Instant::now();
+        for sandbox in &sandboxes {
+            sandbox.vanish()?;
+        }
+        eventually(PATIENCE, || {
+            ensure!(machine.journal(&network)?.is_empty(), "the journal has some");
+            ensure!(shown(&mut api)? == 0, "IPPools have some");
+            Ok(())
+        })?;
+        Ok(began.elapsed().as_secs_f64() * 1e9)
+    }
+
+    /// What goes from the server to a node of a large cluster: when its agent starts, when a further node joins, and when pods come and
+    /// go on it, without their agent, which would tell of them.
+    pub(super) fn load(&self, folder: &Path) -> Result<Vec<(Metric, f64)>> {
+        let cluster = Cluster::ours(self.cadastre, Home::Inside, &[], folder)?;
+        let meter = Meter::start(cluster.address())?;
+        let metered = meter.kubeconfig(&cluster, folder)?;
+        let cluster = cluster.reached_by(metered);
+        let mut api = cluster.api();
+        let networks: Vec<Network> =
+            (0..NETWORKS).map(|number| Network::sliced(&format!("net-{number}"), CASE, "10.0.0.0/8", "/22")).collect();
+        for network in &networks {
+            api.define(&network.name, network.ipam.clone())?;
+        }
+        api.join(CASE, (0..MANY).map(|number| format!("node-{number:05}.example.org")))?;
+        let mut all_have = |count: usize| -> Result<()> {
+            for network in &networks {
+                let is_whole =
+                    |pool: &Value| pool["status"]["allocations"].as_array().is_some_and(|all| all.len() == count);
+                let path = format!("{SLICE_POOLS}/{}", network.name);
+                api.until(&path, "all nodes have slices", PATIENCE, is_whole)?;
+            }
+            Ok(())
+        };
+        all_have(MANY)?;
+        let machine = Machine::new(&cluster, self.plugin, folder, "node-00000.example.org")?;
+        machine.start_agent()?;
+        for network in &networks {
+            machine.granted(network, 1)?;
+        }
+        let started = meter.rest();
+        let node = json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "one-more", "labels": {"case": CASE}}});
+        cluster.api().ask(Method::Post, NODES, &node)?;
+        all_have(MANY + 1)?;
+        let joined = meter.rest() - started;
+        machine.kill_agent()?;
+        let before = meter.rest();
+        for (number, network) in networks.iter().enumerate() {
+            for pod in 0..PODS {
+                let sandbox = machine.sandbox("default", &format!("pod-{number}-{pod}"), "")?;
+                machine.add(network, &sandbox)?;
+                machine.del(network, &sandbox)?;
+            }
+        }
+        let path = meter.rest() - before;
+        let all = [(Load::Start, started), (Load::Join, joined), (Load::Path, path)];
+        Ok(all.into_iter().map(|(load, bytes)| (Metric::Load(load), exact(bytes))).collect())
+    }
+}
+
+/// A way to a server that counts what the server says.
+struct Meter {
+    address: SocketAddr,
+    said: Arc<AtomicU64>,
+}
+
+impl Meter {
+    fn start(server: &str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let (address, said) = (listener.local_addr()?, Arc::<AtomicU64>::default());
+        let (server, counter) = (server.to_owned(), Arc::clone(&said));
+        // It ends with the program.
+        thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let Ok(far) = TcpStream::connect(&server) else { continue };
+                let (Ok(to_far), Ok(to_near)) = (far.try_clone(), near.try_clone()) else { continue };
+                thread::spawn(move || pass(near, to_far, &AtomicU64::new(0)));
+                let counter = Arc::clone(&counter);
+                thread::spawn(move || pass(far, to_near, &counter));
+            }
+        });
+        Ok(Self { address, said })
+    }
+
+    /// The kubeconfig of agents, by this way.
+    fn kubeconfig(&self, cluster: &Cluster, folder: &Path) -> Result<PathBuf> {
+        let text = fs::read_to_string(&cluster.agents_config)?;
+        ensure!(text.contains(cluster.address()), "the kubeconfig does not say where the server is");
+        let path = folder.join("metered.kubeconfig");
+        fs::write(&path, text.replace(cluster.address(), &self.address.to_string())).context("no kubeconfig")?;
+        Ok(path)
+    }
+
+    /// How much was said so far, when nothing more is.
+    fn rest(&self) -> u64 {
+        let mut before = self.said.load(Ordering::Relaxed);
+        loop {
+            thread::sleep(SILENCE);
+            let now = self.said.load(Ordering::Relaxed);
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, counter: &AtomicU64) {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut piece = || -> io::Result<usize> {
+        let read = from.read(&mut buffer)?;
+        to.write_all(&buffer[..read])?;
+        Ok(read)
+    };
+    while let Ok(read @ 1..) = piece() {
+        counter.fetch_add(read as u64, Ordering::Relaxed);
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
