@@ -1,12 +1,22 @@
 //! Which cluster, and as whom: a kubeconfig, or what a Pod finds in its container.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use http::Uri;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::BoxError;
+use tower::util::MapErrLayer;
+
+/// How long a connection is kept that nobody uses. A burst of writes has many at a time, each with buffers of its own.
+const IDLE: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct ClusterOptions {
@@ -47,7 +57,7 @@ impl ClusterOptions {
         // Whoever asks knows best what to do about a refusal, and when.
         config.default_retry = false;
         let server = config.cluster_url.clone();
-        let client = Client::try_from(config).with_context(|| format!("cannot talk to {server}"))?;
+        let client = client(config).with_context(|| format!("cannot talk to {server}"))?;
         Ok(Cluster { client, namespace })
     }
 
@@ -62,4 +72,27 @@ impl ClusterOptions {
 /// A variable that is set to nothing says nothing.
 fn given(file: Option<&Path>) -> Option<&Path> {
     file.filter(|file| !file.as_os_str().is_empty())
+}
+
+/// A client that keeps few connections. What only the usual one can do, proxies and credentials of other programs, it does.
+fn client(config: Config) -> kube::Result<Client> {
+    if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
+        return Client::try_from(config);
+    }
+    let mut plain = HttpConnector::new();
+    plain.enforce_http(false);
+    plain.set_connect_timeout(config.connect_timeout);
+    let secure = config.rustls_https_connector_with_connector(plain)?;
+    let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE)
+        .pool_timer(TokioTimer::new())
+        .build(secure);
+    let builder = ClientBuilder::new(http, config.default_namespace.clone())
+        .with_layer(&MapErrLayer::new(BoxError::from))
+        .with_layer(&config.extra_headers_layer()?);
+    let to_server = config.base_uri_layer();
+    Ok(match config.auth_layer()? {
+        Some(auth) => builder.with_layer(&auth).with_layer(&to_server).build(),
+        None => builder.with_layer(&to_server).build(),
+    })
 }

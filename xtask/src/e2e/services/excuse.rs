@@ -111,7 +111,7 @@ fn of_range(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Resul
     let applies = step.method == Method::Apply;
     // With what the server says can be in conflict only who says something else, and that is not the same on both sides where they
     // do not say the same.
-    if applies && conflicts_with_the_controller(ours, theirs) {
+    if applies && conflicts_with_the_server(ours, theirs) {
         let ranges = pair.ours.ranges()?;
         let range = ranges.named(&step.name);
         if range.is_some_and(ranges::is_leaving) {
@@ -128,15 +128,17 @@ fn of_range(step: &Step, ours: &Taken, theirs: &Taken, pair: &mut Pair) -> Resul
     Ok((is_empty && applies && ours.code == 409 && theirs.code == 422).then_some(Excuse::EmptyLists))
 }
 
-/// Whether all that is refused is to change what the controller says, on either side.
-fn conflicts_with_the_controller(ours: &Taken, theirs: &Taken) -> bool {
-    let is_the_controllers = |cause: &Value| {
-        let message = cause["message"].as_str().unwrap_or_default();
-        message.starts_with("conflict with \"service-cidr-controller\"")
+/// Whether all that is refused is to change what the server says, on either side: what its controller has, or whether the range is ready,
+/// which the real server lets others say as well.
+fn conflicts_with_the_server(ours: &Taken, theirs: &Taken) -> bool {
+    let is_the_servers = |cause: &Value| {
+        let begins = |key: &str, with: &str| cause[key].as_str().is_some_and(|text| text.starts_with(with));
+        begins("message", "conflict with \"service-cidr-controller\"")
+            || begins("field", ".status.conditions[type=\"Ready\"]")
     };
     let conflicts = |taken: &Taken| {
         let causes = taken.body["details"]["causes"].as_array();
-        taken.code == 409 && causes.is_some_and(|causes| causes.iter().all(is_the_controllers))
+        taken.code == 409 && causes.is_some_and(|causes| causes.iter().all(is_the_servers))
     };
     let is_fine = |taken: &Taken| taken.is_done() || conflicts(taken);
     is_fine(ours) && is_fine(theirs) && (conflicts(ours) || conflicts(theirs))
@@ -358,20 +360,23 @@ mod tests {
     }
 
     #[test]
-    fn only_conflicts_with_the_controller_are_excused() {
+    fn only_conflicts_with_the_server_are_excused() {
         let conflict = |managers: &[&str]| {
             let cause = |manager: &&str| json!({"message": format!("conflict with \"{manager}\" with subresource")});
             taken(409, json!({"details": {"causes": managers.iter().map(cause).collect::<Vec<_>>()}}))
         };
         let (done, known) = (taken(200, json!({})), conflict(&["service-cidr-controller"]));
-        assert!(conflicts_with_the_controller(&done, &known) && conflicts_with_the_controller(&known, &done));
-        assert!(conflicts_with_the_controller(&known, &conflict(&["service-cidr-controller"; 2])));
-        assert!(!conflicts_with_the_controller(&done, &conflict(&["service-cidr-controller", "other"])));
-        assert!(
-            !conflicts_with_the_controller(&done, &taken(409, json!({})))
-                && !conflicts_with_the_controller(&done, &done)
-        );
-        assert!(!conflicts_with_the_controller(&taken(422, json!({})), &known));
+        assert!(conflicts_with_the_server(&done, &known) && conflicts_with_the_server(&known, &done));
+        assert!(conflicts_with_the_server(&known, &conflict(&["service-cidr-controller"; 2])));
+        assert!(!conflicts_with_the_server(&done, &conflict(&["service-cidr-controller", "other"])));
+        assert!(!conflicts_with_the_server(&done, &taken(409, json!({}))) && !conflicts_with_the_server(&done, &done));
+        assert!(!conflicts_with_the_server(&taken(422, json!({})), &known));
+        let about = |field: &str| {
+            let cause = json!({"field": field, "message": "conflict with \"e2e\" with subresource \"status\""});
+            taken(409, json!({"details": {"causes": [cause]}}))
+        };
+        assert!(conflicts_with_the_server(&known, &about(".status.conditions[type=\"Ready\"].status")));
+        assert!(!conflicts_with_the_server(&known, &about(".status.conditions[type=\"Other\"].status")));
     }
 
     #[test]
