@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # More room: all blocks are given, so another range is added. Nothing is restarted.
 #
-# For any cluster in which no other range is for all nodes. Set KUBECONFIG, then run it.
+# For a cluster without nodes and ranges of its own. Set KUBECONFIG, then run it.
 . "$(dirname "$0")/story.sh"
 
 say "A range for sixteen nodes, and seventeen nodes"

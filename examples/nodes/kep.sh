@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The examples of KEP-2593, as they stand there: which node gets which block, and which range is tried first.
+# The examples of KEP-2593: which node gets which block, and which range is tried first.
 #
-# For a cluster whose Services are elsewhere, as in `cadastre up --service-cluster-ip-range=10.96.0.0/16`. Set KUBECONFIG, then run it.
+# For a cluster without nodes and ranges of its own whose Services are elsewhere: one that had the flag
+# `--service-cluster-ip-range=10.96.0.0/16` from its first start on. Set KUBECONFIG, then run it.
 . "$(dirname "$0")/story.sh"
 
 say "Two ranges for all nodes, and one for each of three"
@@ -32,12 +33,12 @@ say "The fifth falls through to a range for all nodes"
 served f5
 holds "it has a /24" like '*/24' "$(cidrs f5)"
 
-say "Four ranges for one node are tried in this order: most labels, fewest blocks, smallest blocks, and last those for all"
+say "Five ranges for one node are tried in this order: most labels, fewest blocks, smallest blocks, and last those for all"
 run kubectl delete clustercidrs everybody everybody-too --wait=false
 run kubectl apply -f order.yaml
-ready order-{1..4}
+ready order-{1..5}
 number=0
-for range in '10.5.*/26' '192.168.64.*/28' '192.168.128.*/28' '100.64.0.*/26'; do
+for range in '10.5.*/26' '192.168.64.*/28' '192.168.128.*/28' '172.20.*/27' '100.64.0.*/26'; do
     number=$((number + 1))
     nodes "node: n9, rack: rack1" "n9-$number"
     served "n9-$number"
@@ -47,5 +48,5 @@ for range in '10.5.*/26' '192.168.64.*/28' '192.168.128.*/28' '100.64.0.*/26'; d
 done
 
 say "Now there is none, and the node is told why"
-nodes "node: n9, rack: rack1" n9-5
-waits n9-5 "order-1: it is suspended"
+nodes "node: n9, rack: rack1" n9-6
+waits n9-6 "order-1: it is suspended"

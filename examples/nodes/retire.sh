@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A range is given up, and with it the size of blocks: nodes move when they are replaced, and the range goes with the last of them.
 #
-# For any cluster in which no other range is for all nodes. Set KUBECONFIG, then run it.
+# For a cluster without nodes and ranges of its own. Set KUBECONFIG, then run it.
 . "$(dirname "$0")/story.sh"
 
 say "Two ranges; the one with the higher priority serves"

@@ -38,12 +38,13 @@ ready() {
 # waits NODE REASON: waits for the event that says why a node has no pod CIDRs.
 waits() {
     eventually told "$1" "$2"
-    run kubectl get events --field-selector "involvedObject.name=$1"
+    run kubectl get events --namespace default --field-selector "involvedObject.name=$1"
 }
 
 # told NODE TEXT: whether an event about a node says this.
 told() {
-    kubectl get events --field-selector "involvedObject.name=$1" --output 'jsonpath={.items[*].message}' | grep -qF -- "$2"
+    kubectl get events --namespace default --field-selector "involvedObject.name=$1" --output 'jsonpath={.items[*].message}' |
+        grep -qF -- "$2"
 }
 
 # says RANGE JSONPATH PATTERN: whether the status of a range is like this.

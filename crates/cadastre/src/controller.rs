@@ -22,7 +22,7 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   Give nodes their pod CIDRs, from the ClusterCIDRs that are there:
-    cadastre manifests crds | kubectl apply -f -
+    cadastre manifests crds --for node | kubectl apply --server-side -f -
     cadastre controller node --kubeconfig ~/.kube/config
   Give nodes their slices of secondary networks:
     cadastre controller slice --kubeconfig ~/.kube/config";

@@ -1,10 +1,10 @@
 //! `cadastre manifests`: what a cluster needs before our controllers can work in it.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use controllers::node::waybill;
 use serde_json::{Value, json};
 
@@ -21,7 +21,9 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   Declare the ClusterCIDR resource:
-    cadastre manifests crds | kubectl apply -f -
+    cadastre manifests crds --for node | kubectl apply --server-side -f -
+  Declare all kinds, in place of definitions of whereabouts and Multus that are there:
+    cadastre manifests crds | kubectl apply --server-side --force-conflicts -f -
   Let Pods with the service accounts cadastre-node-ipam and cadastre-slices of kube-system run `cadastre controller node` and `slice`:
     cadastre manifests rbac | kubectl apply -f -";
 
@@ -32,7 +34,11 @@ enum Manifest {
     ///
     /// They take the place of node-ipam-controller's, whereabouts' and Multus', whose objects stay as they are. The rules in them
     /// need Kubernetes 1.32 or later.
-    Crds,
+    Crds {
+        /// Only those that this controller needs
+        #[arg(long = "for", value_name = "CONTROLLER")]
+        controller: Option<Controller>,
+    },
     /// Service accounts for `cadastre controller node`, for `cadastre controller slice` and for the agents of nodes, and what they may do,
     /// as YAML
     Rbac {
@@ -42,26 +48,47 @@ enum Manifest {
     },
 }
 
+/// A controller that needs kinds of its own.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Controller {
+    /// `cadastre controller node`
+    Node,
+    /// `cadastre controller slice`, and agents
+    Slice,
+}
+
 /// The names of what `rbac` prints, by whom it is for.
 const NODES: &str = "cadastre-node-ipam";
 const SLICES: &str = "cadastre-slices";
 const AGENT: &str = "cadastre-agent";
 
+/// The group of `ClusterCIDR`s.
+const RANGES: &str = "networking.x-k8s.io";
 /// The group of pools and reservations.
 const WHEREABOUTS: &str = "whereabouts.cni.cncf.io";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.manifest {
-        Manifest::Crds => print(api::crd::all()),
+        Manifest::Crds { controller } => print(crds(*controller)),
         Manifest::Rbac { namespace } => print(rbac(namespace)),
     }
+}
+
+/// The definitions that a controller needs, or all.
+fn crds(controller: Option<Controller>) -> impl Iterator<Item = Value> {
+    let of = |crd: &Value| if crd["spec"]["group"] == RANGES { Controller::Node } else { Controller::Slice };
+    api::crd::all().filter(move |crd| controller.is_none_or(|controller| controller == of(crd)))
 }
 
 fn print(objects: impl IntoIterator<Item = Value>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for object in objects {
         let text = serde_saphyr::to_string(&object).context("cannot write YAML")?;
-        write!(out, "---\n{text}").context("cannot write")?;
+        match write!(out, "---\n{text}") {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            written => written.context("cannot write")?,
+        }
     }
     Ok(())
 }
@@ -97,8 +124,8 @@ fn node_rules() -> Vec<Value> {
     vec![
         rule("", &["nodes"], &["get", "list", "watch", "patch"]),
         rule("", &["events"], &["create"]),
-        rule("networking.x-k8s.io", &["clustercidrs"], &["get", "list", "watch", "create", "patch", "delete"]),
-        rule("networking.x-k8s.io", &["clustercidrs/status"], &["patch"]),
+        rule(RANGES, &["clustercidrs"], &["get", "list", "watch", "create", "patch", "delete"]),
+        rule(RANGES, &["clustercidrs/status"], &["patch"]),
         rule("networking.k8s.io", &["servicecidrs"], READ),
     ]
 }
@@ -180,6 +207,18 @@ mod tests {
                 assert_eq!(binding["subjects"], json!([subject]));
             }
         }
+    }
+
+    #[test]
+    fn every_kind_is_for_one_controller() {
+        let names = |controller: Option<Controller>| {
+            let name = |crd: Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
+            crds(controller).map(name).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(names(Some(Controller::Node)), BTreeSet::from(["clustercidrs.networking.x-k8s.io".to_owned()]));
+        let slices = names(Some(Controller::Slice));
+        assert_eq!(slices.len() + 1, names(None).len());
+        assert!(slices.contains("nodeslicepools.whereabouts.cni.cncf.io"), "{slices:?}");
     }
 
     /// Rules name resources that there are, by groups that have them.

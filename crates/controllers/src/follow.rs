@@ -125,6 +125,17 @@ impl<M> Line<M> {
     }
 }
 
+/// Why something could not be read, for people.
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            "the server does not have it (our kinds come with `cadastre manifests crds`)".to_owned()
+        }
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => other.to_string(),
+    }
+}
+
 /// Follows what is at a path until nobody listens any more. The path may end in a query that selects some of it.
 pub async fn follow<T: Revisioned, M>(
     client: Client,
@@ -151,10 +162,7 @@ pub async fn follow<T: Revisioned, M>(
                 }
                 pause = LONGEST_PAUSE;
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                trouble.is("the server does not have it (our kinds come with `cadastre manifests crds`)");
-            }
-            Err(error) => trouble.is(&error.to_string()),
+            Err(error) => trouble.is(&said(&error)),
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -59,7 +59,7 @@ Every IPAM_ variable of node-ipam-controller stands for its flag; a flag on the 
 
 Examples:
   Try it from outside of a cluster, alone:
-    cadastre manifests crds | kubectl apply -f -
+    cadastre manifests crds --for node | kubectl apply --server-side -f -
     cadastre controller node --kubeconfig ~/.kube/config --leader-elect=false
   Keep the range that kube-controller-manager had, with the same flags:
     cadastre controller node --kubeconfig kubeconfig --cluster-cidr 10.244.0.0/16 --node-cidr-mask-size 24 \\

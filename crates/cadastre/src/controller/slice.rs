@@ -41,7 +41,7 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   Try it from outside of a cluster, alone:
-    cadastre manifests crds | kubectl apply -f -
+    cadastre manifests crds --for slice | kubectl apply --server-side --force-conflicts -f -
     cadastre controller slice --kubeconfig ~/.kube/config --leader-elect=false
   See which node has which slices of a network:
     kubectl -n kube-system get nodeslicepool NETWORK -o yaml

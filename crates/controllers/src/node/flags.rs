@@ -140,21 +140,24 @@ impl Flags {
         }
     }
 
-    /// What should be done so that of all ranges that were made from flags the one remains that these say.
+    /// What should be done so that of all ranges that were made from flags the one remains that these say. Where one of its name is
+    /// being deleted, and nodes may hold that for long, it gets a number.
     pub fn rotate<'a>(&self, ranges: impl IntoIterator<Item = &'a Object>) -> Result<Rotation, FlagError> {
-        let Some(wanted) = self.range()? else { return Ok(Rotation::default()) };
-        let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-        let mut rotation = Rotation::default();
-        let mut is_there = false;
-        for range in ranges.into_iter().filter(|range| range.name().starts_with(PREFIX) && !range.is_terminating()) {
-            if range.name() == name {
-                is_there = true;
-            } else {
-                rotation.delete.push(range.name().to_owned());
-            }
-        }
-        rotation.create = (!is_there).then_some(wanted);
-        Ok(rotation)
+        let Some(mut wanted) = self.range()? else { return Ok(Rotation::default()) };
+        let name = wanted["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let is_said = |other: &str| {
+            let number = other.strip_prefix(&name).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+            number.is_some_and(|number| number.is_empty() || number.parse::<u32>().is_ok())
+        };
+        let from_flags = ranges.into_iter().filter(|range| range.name().starts_with(PREFIX));
+        let (going, staying): (Vec<&Object>, Vec<&Object>) = from_flags.partition(|range| range.is_terminating());
+        let delete =
+            staying.iter().filter(|range| !is_said(range.name())).map(|range| range.name().to_owned()).collect();
+        let is_there = staying.iter().any(|range| is_said(range.name()));
+        let names = std::iter::once(name.clone()).chain((1..=u32::MAX).map(|number| format!("{name}-{number}")));
+        let free = names.into_iter().find(|name| !going.iter().any(|range| range.name() == name));
+        wanted["metadata"]["name"] = json!(free);
+        Ok(Rotation { create: (!is_there).then_some(wanted), delete })
     }
 }
 
@@ -267,7 +270,18 @@ mod tests {
             (Some(&wanted), &["created-from-flags-old".to_owned()][..])
         );
         assert_eq!(flags.rotate(&[object(name, false)]).unwrap(), Rotation::default());
-        assert_eq!(flags.rotate(&[object(name, true)]).unwrap().create, Some(wanted), "it was deleted by hand");
+        // It was deleted, by hand or because flags said something else meanwhile.
+        let again = |ranges: &[Object]| {
+            let made = flags.rotate(ranges).unwrap().create;
+            made.map(|made| (made["metadata"]["name"].as_str().unwrap().to_owned(), made["spec"] == wanted["spec"]))
+        };
+        let numbered = |number: u32| format!("{name}-{number}");
+        assert_eq!(again(&[object(name, true)]), Some((numbered(1), true)));
+        assert_eq!(again(&[object(name, true), object(&numbered(1), true)]), Some((numbered(2), true)));
+        assert_eq!(again(&[object(&numbered(1), true)]), Some((name.to_owned(), true)));
+        assert_eq!(again(&[object(name, true), object(&numbered(1), false)]), None);
+        let with_another = [object(&format!("{name}-x"), false), object(&numbered(1), false)];
+        assert_eq!(flags.rotate(&with_another).unwrap().delete, [format!("{name}-x")]);
         assert_eq!(Flags::default().rotate(&others).unwrap(), Rotation::default());
     }
 }

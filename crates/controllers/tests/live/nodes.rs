@@ -143,24 +143,20 @@ async fn flags_make_a_range_and_other_flags_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flags_that_come_back_while_nodes_hold_their_range_stop_nobody() {
-    let flags = |cidr: &str| Flags { cluster_cidr: cidr.to_owned(), ..Flags::default() };
-    let name = flags("10.96.0.0/12").range().unwrap().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+async fn flags_that_come_back_while_nodes_hold_their_range_serve_again() {
+    let flags = |mask| Flags { cluster_cidr: "10.96.0.0/12".to_owned(), mask_size: Some(mask), ..Flags::default() };
+    let name = |mask| flags(mask).range().unwrap().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
     let mut fixture = Fixture::new().await;
-    fixture.start(flags("10.96.0.0/12"));
-    fixture.node("a", json!({})).await;
-    assert_eq!(fixture.cidrs("a").await, "10.96.0.0/24");
-    fixture.delete(RANGES, &name).await;
-    fixture.stop().await;
-    // Another range serves while the one that the flags say cannot be made again.
-    fixture.range("other", json!({"perNodeHostBits": 8, "ipv4": "10.1.0.0/16"})).await;
-    fixture.start(flags("10.96.0.0/12"));
-    fixture.node("b", json!({})).await;
-    assert_eq!(fixture.cidrs("b").await, "10.1.0.0/24");
-    let before = fixture.get(&format!("{RANGES}/{name}")).await;
-    fixture.delete(NODES, "a").await;
-    let is_another = |range: &Value| !range.is_null() && range["metadata"]["uid"] != before["metadata"]["uid"];
-    fixture.until(RANGES, &name, is_another).await;
+    for (mask, node, block) in [(24, "a", "10.96.0.0/24"), (25, "b", "10.96.1.0/25"), (24, "c", "10.96.2.0/24")] {
+        fixture.start(flags(mask));
+        fixture.node(node, json!({})).await;
+        assert_eq!(fixture.cidrs(node).await, block);
+        fixture.stop().await;
+    }
+    let is_going = |range: Value| !range["metadata"]["deletionTimestamp"].is_null();
+    for (range, going) in [(name(24), true), (name(25), true), (format!("{}-1", name(24)), false)] {
+        assert_eq!(is_going(fixture.get(&format!("{RANGES}/{range}")).await), going, "{range}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

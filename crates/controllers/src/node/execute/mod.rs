@@ -97,12 +97,9 @@ pub async fn run(client: Client, options: Options, mut term: Term, report: Arc<R
     report.health.set(State::Reading);
     // No node is served from what flags said before.
     tokio::select! {
-        () = make_from_flags(&writer, &options.flags, Made::Later) => {}
+        () = make_from_flags(&writer, &options.flags) => {}
         () = term.over() => return Ok(()),
     }
-    let (maker, flags) = (writer.clone(), options.flags);
-    let mut making = JoinSet::new();
-    making.spawn(async move { make_from_flags(&maker, &flags, Made::Done).await });
     loop {
         report.health.set(State::Reading);
         // First the waybill: what is listed after it is younger.
@@ -407,41 +404,29 @@ impl Rim {
     }
 }
 
-/// What came of making the range that flags say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
-    /// It is there, and no other that flags said before is used.
-    Done,
-    /// One of its name is being deleted, and nodes may hold it for long.
-    Later,
-}
-
-/// Makes the range that flags say, and deletes those that they do not say any more; tries until that is done, or until it has to
-/// wait for `until`.
-async fn make_from_flags(writer: &Writer, flags: &Flags, until: Made) {
+/// Makes the range that flags say, and deletes those that they do not say any more; tries until that is done.
+async fn make_from_flags(writer: &Writer, flags: &Flags) {
     if flags.range() == Ok(None) {
         return;
     }
     let mut trouble = Trouble::new("the range that flags say");
     loop {
         match make_once(writer, flags).await {
-            Ok(made) if made == Made::Done || made == until => return trouble.is_over(),
-            Ok(_) => trouble.is("one of its name is being deleted, and nodes hold it"),
+            Ok(()) => return trouble.is_over(),
             Err(why) => trouble.is(&why),
         }
         sleep(FLAGS_PAUSE).await;
     }
 }
 
-async fn make_once(writer: &Writer, flags: &Flags) -> Result<Made, String> {
-    let (ranges, _) = follow::list::<Lean>(&writer.client, wire::RANGES).await.map_err(|error| error.to_string())?;
+async fn make_once(writer: &Writer, flags: &Flags) -> Result<(), String> {
+    let (ranges, _) = follow::list::<Lean>(&writer.client, wire::RANGES).await.map_err(|error| follow::said(&error))?;
     let ranges: Vec<Object> = ranges.into_iter().filter_map(Object::from_value).collect();
     let rotation = flags.rotate(&ranges).map_err(|error| error.to_string())?;
-    let mut made = Made::Done;
     if let Some(range) = &rotation.create {
         match write(writer, wire::create_range(range)).await {
             Outcome::Written => {}
-            Outcome::Gone => made = Made::Later,
+            Outcome::Gone => return Err("somebody else made one of its name".to_owned()),
             Outcome::Failed(why) => return Err(why),
         }
     }
@@ -450,7 +435,7 @@ async fn make_once(writer: &Writer, flags: &Flags) -> Result<Made, String> {
             return Err(why);
         }
     }
-    Ok(made)
+    Ok(())
 }
 
 /// The waybill, as it is; tries until it can be read.
@@ -459,7 +444,7 @@ async fn read_waybill(writer: &Writer) -> Option<Object> {
     loop {
         match writer.look(&wire::waybill_path()).await {
             Ok(page) => return page.and_then(Object::from_value),
-            Err(error) => trouble.is(&error.to_string()),
+            Err(error) => trouble.is(&follow::said(&error)),
         }
         sleep(WAYBILL_PAUSE).await;
     }
