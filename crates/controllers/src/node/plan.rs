@@ -180,7 +180,12 @@ impl Plan {
 
     /// Whether an assignment can still be on its way: its node is there, and was not seen to have blocks.
     pub fn is_pending(&self, assignment: &Assignment) -> bool {
-        self.assignment(assignment.key).as_ref() == Some(assignment)
+        let Assignment { key, name, uid, range, cidrs } = assignment;
+        self.index.node(*key).is_some_and(|known| {
+            let is_reserved =
+                matches!(&known.holding, Holding::Reserved { range: from, cidrs: kept } if from == range && kept == cidrs);
+            is_reserved && known.node.name == *name && known.node.uid == *uid
+        })
     }
 
     /// All that is there is known: from now on there are decisions.

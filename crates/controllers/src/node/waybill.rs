@@ -26,6 +26,9 @@ const NOTES: &str = "ipam.cadastre.dev/on-their-way";
 
 /// How many assignments are written down at once, at most.
 const MOST_AT_ONCE: usize = 256;
+/// How few may be ready to be sent before more are written down: enough to go on with while that is done. Whoever wrote at once would
+/// write for each node.
+const FEW_READY: usize = 64;
 /// How many assignments stand on the waybill, at most: they have to fit into an annotation, which has at most 256 KiB.
 const MOST_NOTED: usize = 1000;
 
@@ -117,7 +120,7 @@ impl Waybill {
 
     /// What should be written now, if anything.
     pub fn turn(&mut self, is_pending: impl Fn(&Assignment) -> bool) -> Option<Value> {
-        if self.next.is_empty() || !self.underway.is_empty() {
+        if self.next.is_empty() || !self.underway.is_empty() || self.ready.len() > FEW_READY {
             return None;
         }
         self.noted.retain(|_, assignment| is_pending(assignment));
@@ -193,6 +196,31 @@ mod tests {
     #[test]
     fn what_has_arrived_makes_room_for_more() {
         assert_eq!(send_all(5_000, |sent| sent), 5_000);
+    }
+
+    #[test]
+    fn as_long_as_there_is_enough_to_send_more_is_gathered() {
+        let mut waybill = Waybill::new("w".to_owned(), None);
+        let want = |waybill: &mut Waybill, number: u64| {
+            let (key, cidrs, name) = (NodeKey::numbered(number), Vec::new(), "n".into());
+            waybill.want(Assignment { key, name, uid: number.to_string().into(), range: "r".into(), cidrs });
+        };
+        for number in 0..100 {
+            want(&mut waybill, number);
+        }
+        assert!(waybill.turn(|_| true).is_some());
+        waybill.written("1".to_owned());
+        let (mut pages, mut number) = (0, 100);
+        while number < 400 {
+            want(&mut waybill, number);
+            assert!(waybill.send().is_some(), "there is always something to send");
+            number += 1;
+            if waybill.turn(|_| true).is_some() {
+                pages += 1;
+                waybill.written(number.to_string());
+            }
+        }
+        assert!((4..=10).contains(&pages), "{pages} pages for 300 nodes that come one after the other");
     }
 
     #[test]
