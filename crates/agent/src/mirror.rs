@@ -65,6 +65,15 @@ impl Merge {
         !self.reserve.is_empty() || !self.ends.is_empty()
     }
 
+    /// What others put in cannot be held where somebody holds it whom the pool does not show.
+    pub fn dispute(&mut self, is_held: impl Fn(IpAddr) -> bool) {
+        let (disputed, reserve): (Allocations, Allocations) =
+            std::mem::take(&mut self.reserve).into_iter().partition(|(ip, _)| is_held(*ip));
+        self.reserve = reserve;
+        self.agreed.retain(|ip, _| !disputed.contains_key(ip));
+        self.disputed.extend(disputed);
+    }
+
     fn put(&mut self, ip: IpAddr, wanted: Option<&Allocation>) {
         match wanted {
             Some(wanted) => drop(self.agreed.insert(ip, wanted.clone())),

@@ -11,8 +11,9 @@ use api::Object;
 use api::slices::{Ask, Entry, RANGES, SlicePool, ip_pool_name, latest};
 use cni::config::Span;
 use cni::grants::{Grants, Slice};
-use cni::journal::{Book, Image, Origin, Reason};
+use cni::journal::{Book, Holding, Image, Origin, Reason};
 use cni::plugin::hexadecimal;
+use cni::shortage::Shortage;
 use serde_json::Value;
 use space::Cidr;
 
@@ -113,6 +114,8 @@ pub struct Disk {
     pub grants: Option<Grants>,
     /// The journal, or why it cannot be read.
     pub journal: Option<Result<Arc<Image>, String>>,
+    /// Of what nothing was left for a pod.
+    pub shortage: Option<Shortage>,
 }
 
 /// An address that is to be held for somebody who got it elsewhere.
@@ -307,8 +310,8 @@ impl Network {
 
     /// How many addresses of each granted slice are held, and whether it takes new pods.
     pub fn usage(&self) -> Vec<(Slice, u128)> {
-        let Some(image) = self.image() else { return Vec::new() };
-        let book = image.book();
+        let nothing = Image::default();
+        let book = self.image().map_or(&nothing, |image| &**image).book();
         granted(self.grants()).map(|slice| (*slice, used(&book, slice.cidr))).collect()
     }
 
@@ -356,8 +359,11 @@ impl Network {
             return;
         };
         let journal = self.journal_id().unwrap_or_default();
-        let wanted_asks =
-            self.grants().map(|grants| asks::asks(grants, |slice| used(&book, slice), |_| false)).unwrap_or_default();
+        let wanted_asks = self.asks(&book, uid);
+        let elsewhere = |ip: IpAddr| {
+            let shared = book.holdings().iter().filter(|holding| !holding.origin.is_local());
+            shared.flat_map(|holding| holding.ips.iter()).any(|held| held.address == ip)
+        };
         let (mut merges, mut known) = (Vec::new(), BTreeSet::new());
         for slice in self.slices(uid) {
             let Some(name) = self.pool_name(slice, shared) else { continue };
@@ -376,8 +382,9 @@ impl Network {
                 todo.pools.insert(name, PoolWrite { entries, agreed, ..write });
                 continue;
             };
-            let merge = mirror::merge(&kept, seen, &journal, |sequence| self.dead.contains(&sequence));
-            self.tell_of(&merge, &kept, slice, todo);
+            let mut merge = mirror::merge(&kept, seen, &journal, |sequence| self.dead.contains(&sequence));
+            merge.dispute(elsewhere);
+            self.tell_of(&merge, &book, slice, todo);
             if !merge.is_for_the_journal() {
                 known.insert(slice);
                 let write = PoolWrite {
@@ -400,6 +407,26 @@ impl Network {
             todo.local = self.for_the_grants(shared, &book, &known);
         }
         self.tell_of_room(&book, todo);
+    }
+
+    /// What is to be asked on the pool of each slice. No more of a range of which more was given already, and is not granted yet.
+    fn asks(&self, book: &Book<'_>, uid: &str) -> BTreeMap<Cidr, Ask> {
+        let Some(grants) = self.grants() else { return BTreeMap::new() };
+        let ranges = self.ranges();
+        let entry = grants::own(self.fetched.as_ref().and_then(|fetched| fetched.entry.as_ref()), uid);
+        let is_granted = |slice: &Cidr| granted(Some(grants)).any(|granted| granted.cidr == *slice);
+        let coming = entry.into_iter().flat_map(Entry::open).filter(|slice| !is_granted(slice));
+        let coming: BTreeSet<Cidr> = coming.map(|slice| grants::range_of(&ranges, slice)).collect();
+        let mut asks = asks::asks(grants, |slice| used(book, slice), |range| self.is_short(range, book));
+        asks.retain(|slice, ask| {
+            matches!(ask, Ask::Release(_)) || !coming.contains(&grants::range_of(&ranges, *slice))
+        });
+        asks
+    }
+
+    /// Whether a pod was refused an address of a range, and nothing changed since.
+    fn is_short(&self, range: Cidr, book: &Book<'_>) -> bool {
+        self.disk.shortage == Some(Shortage { range, next: book.next() })
     }
 
     /// What others put in or took out.
@@ -474,9 +501,10 @@ impl Network {
             || self.pool_names(shared).iter().any(is_asking)
     }
 
-    fn tell_of(&self, merge: &Merge, kept: &BTreeMap<IpAddr, mirror::Kept>, slice: Cidr, todo: &mut Todo) {
+    fn tell_of(&self, merge: &Merge, book: &Book<'_>, slice: Cidr, todo: &mut Todo) {
         for (ip, theirs) in &merge.disputed {
-            let mine = kept.get(ip).map(|kept| kept.allocation.podref.as_str()).unwrap_or_default();
+            let is_its = |holding: &&Holding<'_>| holding.ips.iter().any(|held| held.address == *ip);
+            let mine = book.holdings().iter().find(is_its).map(|holding| holding.pod.as_ref()).unwrap_or_default();
             todo.causes.insert(Cause {
                 reason: "AddressOfTwo",
                 message: format!(
@@ -499,6 +527,7 @@ impl Network {
     fn tell_of_room(&self, book: &Book<'_>, todo: &mut Todo) {
         for range in self.grants().into_iter().flat_map(|grants| &grants.ranges) {
             let (reason, words) = match asks::fullness(range, |slice| used(book, slice)) {
+                _ if self.is_short(range.range, book) => ("SlicesFull", "Nothing is left"),
                 Fullness::Ample => continue,
                 Fullness::Low => ("SlicesLow", "Little is left"),
                 Fullness::Full => ("SlicesFull", "Nothing is left"),

@@ -8,7 +8,7 @@
 //! - [`place`], [`lock`]: where the files of a network are, and who may touch them;
 //! - [`grants`]: the slices that the node holds;
 //! - [`journal`]: who has which address;
-//! - [`allocate`]: who gets which, a function of all of these;
+//! - [`allocate`]: who gets which, a function of all of these; [`shortage`]: that somebody got none;
 //! - [`node`]: what only the machine knows: its boot, and which namespaces are there;
 //! - [`answer`], [`failure`], [`version`]: what the runtime is told, in each version of the protocol;
 //! - [`pool`]: networks without slices, whose addresses all nodes share; [`api`]: the API server, for them alone;
@@ -31,4 +31,5 @@ pub mod node;
 pub mod place;
 pub mod plugin;
 pub mod pool;
+pub mod shortage;
 pub mod version;

@@ -1,7 +1,8 @@
 //! Where the files of a network are on a node.
 //!
 //! Each network has a folder of its own below the state directory, with three files: `grants`, which only the node agent writes,
-//! `journal`, which whoever holds the lock writes, and `lock`. Nothing else has to be there for the plugin to serve.
+//! `journal`, which whoever holds the lock writes, and `lock`. Nothing else has to be there for the plugin to serve; `shortage` is there
+//! when a pod had to be refused.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -54,6 +55,11 @@ impl Place {
     /// What is locked while the journal or the grants are read to be acted on, or written.
     pub fn lock(&self) -> PathBuf {
         self.folder.join("lock")
+    }
+
+    /// Of what nothing was left for a pod; for the agent to know.
+    pub fn shortage(&self) -> PathBuf {
+        self.folder.join("shortage")
     }
 
     /// What is locked while this node changes a pool that all nodes share.

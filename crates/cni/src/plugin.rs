@@ -20,6 +20,7 @@ use crate::node;
 use crate::place::{Place, STATE_DIR_VARIABLE};
 use crate::pool::release::{self, Ended};
 use crate::pool::{Site, give};
+use crate::shortage::Shortage;
 use crate::version::Version;
 
 pub use crate::ledger::ended;
@@ -133,6 +134,9 @@ impl<V: Fn(&str) -> String> Call<'_, V> {
         let request = self.request(&pod, &args.pod_uid);
         let liveness = |holding: &Holding<'_>| liveness(holding, netns, running);
         let decision = allocate::decide(request, &book, &grants, settings, liveness);
+        if let Err(Refusal::Exhausted { range, .. }) = &decision {
+            Shortage { range: *range, next: book.next() }.leave(&place);
+        }
         let (ips, ends) = match decision.map_err(|refusal| told(refusal, &place))? {
             Decision::Held(ips) => return Ok(ips),
             Decision::Give { ips, ends } => (ips, ends),

@@ -24,9 +24,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How many objects are asked for at once, first and at most, and how many bytes they should come to: little is kept of them, and
 /// what is needed to read them stays with us.
-const FIRST_PAGE: usize = 100;
+const FIRST_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 5_000;
-const PAGE_BYTES: usize = 1 << 19;
+const PAGE_BYTES: usize = 1 << 17;
 
 /// How many seconds one watch lasts; then it goes on with another.
 const WATCH_SECONDS: u64 = 290;

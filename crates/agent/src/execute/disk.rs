@@ -15,6 +15,7 @@ use cni::node::random;
 use cni::place::Place;
 use cni::plugin::hexadecimal;
 use cni::pool::release::{self, Settled};
+use cni::shortage::Shortage;
 
 use crate::network::{Disk, Hold, Local};
 
@@ -44,7 +45,7 @@ pub(crate) fn read(place: &Place) -> Disk {
         Ok(image) => Some(Ok(Arc::new(image))),
         Err(error) => Some(Err(error.to_string())),
     };
-    Disk { grants, journal }
+    Disk { grants, journal, shortage: Shortage::read(place) }
 }
 
 /// Does it. What is wrong is said for people.

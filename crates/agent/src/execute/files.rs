@@ -1,4 +1,4 @@
-//! Follows the files of all networks: inotify says when a journal was written or replaced, or grants were. Where there is no
+//! Follows the files of all networks: inotify says when a journal was written or replaced, grants were, or a pod was refused. Where there is no
 //! inotify to be had, sizes and times are looked at instead.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(50);
 const NEWS: usize = 4096;
 
 /// The files that are of interest.
-const NAMES: [&str; 2] = ["journal", "grants"];
+const NAMES: [&str; 3] = ["journal", "grants", "shortage"];
 
 /// See the module.
 #[derive(Debug)]

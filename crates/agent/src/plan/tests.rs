@@ -45,6 +45,8 @@ struct World {
     news: VecDeque<News>,
     told: Vec<Cause>,
     fetches: u32,
+    /// What was asked on pools, each once.
+    wishes: BTreeSet<String>,
     /// One in so many requests fails before, and as many after it was served; none if zero.
     faults: u64,
     /// Whether no request is served, and how many were made.
@@ -88,6 +90,7 @@ impl World {
             news: VecDeque::new(),
             told: Vec::new(),
             fetches: 0,
+            wishes: BTreeSet::new(),
             faults: 0,
             is_away: false,
             asked: 0,
@@ -175,6 +178,7 @@ impl World {
                 self.plan.settled(&name, settled.unwrap().left == 0, now);
             }
             Intent::Write(name, write) => {
+                self.wishes.extend(write.asks.clone());
                 let before = self.plan.pool(&name).cloned();
                 let is_patch = write.revision.is_some();
                 let outcome = self.write(&name, &write.body(&name), is_patch, true);
@@ -590,4 +594,70 @@ fn what_ends_in_a_network_without_slices_is_owed_and_settled() {
     };
     assert_eq!(owed(&world), [(Origin::Owed, "a/two".to_owned())], "the slice needs nobody to hear of it");
     assert!(world.shared.asked > 0);
+}
+
+/// A holding with these addresses, whoever has them otherwise.
+fn hold(world: &World, origin: Origin, pod: &str, ips: impl Iterator<Item = u8>) {
+    let lock = Lock::take(&world.place(), PATIENCE).unwrap();
+    let (journal, image) = Journal::open(&world.place(), &lock).unwrap();
+    let book = image.book();
+    let ips: Vec<Ip> = ips.map(|last| Ip { address: ip(last), length: 24 }).collect();
+    let home = if origin == Origin::Shared { "kube-system/" } else { "" };
+    let new = holding(book.next(), pod, "10.0.0.1");
+    commit(journal, &image, &book, Holding { origin, home: home.into(), ips: Ips::of(&ips), ..new });
+}
+
+#[test]
+fn what_others_put_in_where_a_shared_pool_has_somebody_is_told_and_left_alone() {
+    let mut world = World::new(7);
+    world.rest();
+    hold(&world, Origin::Shared, "a/shared", 20..21);
+    world.read();
+    world.rest();
+    world.edit("20", &json!({"id": "z", "podref": "x/other", "ifname": "net1"}));
+    world.rest();
+    let told = world.told.iter().find(|cause| cause.reason == "AddressOfTwo").expect("it is told");
+    assert!(
+        told.message.contains("10.0.0.20 of network net is held by a/shared on this node, and by x/other"),
+        "{told:?}"
+    );
+    assert_eq!(world.shown().len(), 1, "what others wrote stays");
+}
+
+#[test]
+fn for_one_shortage_there_is_one_further_slice() {
+    let mut world = World::new(7);
+    world.rest();
+    hold(&world, Origin::Add, "a/many", 1..30);
+    world.read();
+    world.rest();
+    assert_eq!(world.wishes, BTreeSet::from(["more-3".to_owned()]));
+    // It is given at once, and its pool is made before it can be used.
+    world.entry.slices.push(Cidr::strict("10.0.0.32/27").unwrap());
+    world.entry.epoch = 4;
+    world.changed = Some(4);
+    world.revision += 1;
+    world.show_meta();
+    world.rest();
+    let grants = cni::grants::Grants::read(&world.place()).unwrap();
+    assert_eq!(grants.ranges[0].slices.len(), 2);
+    assert_eq!(world.wishes, BTreeSet::from(["more-3".to_owned()]));
+}
+
+#[test]
+fn a_pod_that_was_refused_is_reason_to_ask_until_something_changes() {
+    let mut world = World::new(7);
+    world.rest();
+    assert!(world.add("a/one"));
+    let next = cni::journal::Image::read(&world.place()).unwrap().book().next();
+    let range = Cidr::strict("10.0.0.0/24").unwrap();
+    cni::shortage::Shortage { range, next }.leave(&world.place());
+    world.read();
+    world.rest();
+    assert_eq!(world.pools[POOL]["metadata"]["labels"]["ipam.cadastre.dev/asks"], "more-3");
+    assert!(world.told.iter().any(|cause| cause.reason == "SlicesFull"), "{:?}", world.told);
+    world.del(0);
+    world.read();
+    world.rest();
+    assert_eq!(world.pools[POOL]["metadata"]["labels"]["ipam.cadastre.dev/asks"], Value::Null);
 }

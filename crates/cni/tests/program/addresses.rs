@@ -5,6 +5,7 @@ use std::fs;
 use cni::grants::Grants;
 use cni::journal::{BootId, Holding, Image, Ip, Ips, Journal, Netns, Origin, Record, Renewal};
 use cni::lock::{Lock, PATIENCE};
+use cni::shortage::Shortage;
 use serde_json::{Value, json};
 
 use crate::harness::{BOOTS, Call, Node};
@@ -273,7 +274,10 @@ fn a_configuration_that_no_add_is_served_by_still_takes_back() {
 fn after_a_reboot_what_was_held_gives_way_on_need_and_its_pod_comes_first() {
     let mut node = Node::whole("10.0.0.0/29", json!({}));
     sequence(&node, 6);
+    assert_eq!(Shortage::read(&node.place()), None);
     assert_eq!(node.of("ADD", "new").exec().code(), 100);
+    let shortage = Shortage::read(&node.place()).map(|one| (one.range.to_string(), one.next));
+    assert_eq!(shortage, Some(("10.0.0.0/29".to_owned(), Image::read(&node.place()).unwrap().book().next())));
     node.boot = BOOTS[1].to_owned();
     let again = node.of("ADD", "c4").with("CNI_CONTAINERID", "second-sandbox").and_args("K8S_POD_UID=u").exec();
     assert_eq!(again.ips(), ["10.0.0.5/29"], "a pod that comes again has its address again");
