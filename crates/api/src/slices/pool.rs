@@ -288,6 +288,16 @@ pub fn ip_pool_name(network: Option<&str>, node: &str, slice: Cidr) -> String {
     network.map_or_else(|| format!("{node}-{slice}"), |network| format!("{network}-{node}-{slice}"))
 }
 
+/// The name of the `IPPool` of a range that all nodes share, as whereabouts has it. A name cannot begin with a hyphen.
+pub fn shared_pool_name(network: Option<&str>, range: Cidr) -> String {
+    let range = range.to_string().replace([':', '/'], "-");
+    match network {
+        Some(network) => format!("{network}-{range}"),
+        None if range.starts_with('-') => format!("0{range}"),
+        None => range,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,8 @@
 //!
 //! A slice that two nodes have takes no new pods on either of them, and both get another: neither knows which of its addresses the
 //! other has given to a pod. When one of them has given it back, it serves the other again. The same is true of a slice that a
-//! network shares with another one whose addresses must be others.
+//! network shares with another one whose addresses must be others, and of one with addresses that pods have from a pool of the whole
+//! range.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +39,8 @@ pub struct Known<'a> {
     pub nodes: &'a BTreeMap<String, Node>,
     /// The entries as they are stored.
     pub held: &'a BTreeMap<String, Entry>,
-    /// What nodes have of other networks whose addresses must be unlike those of this one.
-    pub elsewhere: &'a [Cidr],
+    /// What is not for its nodes, though it lies in its ranges.
+    pub elsewhere: &'a Elsewhere,
     /// The highest epoch that was ever given.
     pub epoch: u64,
     /// Nodes whose entries somebody else has changed.
@@ -56,6 +57,22 @@ pub struct Known<'a> {
     pub time: Timestamp,
     /// How long the slices of a node that is gone rest, in seconds.
     pub quarantine: i64,
+}
+
+/// What is not for the nodes of a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Slices of other networks whose addresses must be unlike those of this one.
+    pub networks: Vec<Cidr>,
+    /// Addresses of pods that got them when all nodes shared the range.
+    pub pods: Vec<Cidr>,
+}
+
+impl Elsewhere {
+    fn each(&self) -> impl Iterator<Item = (&'static str, Cidr)> {
+        let of = |whose, all: &[Cidr]| all.iter().map(move |one| (whose, *one)).collect::<Vec<_>>();
+        of(NETWORKS, &self.networks).into_iter().chain(of(PODS, &self.pods))
+    }
 }
 
 /// What should be.
@@ -136,8 +153,9 @@ struct Bench<'a> {
 /// Nodes are known here by their names; nothing is kept beyond the decision.
 type Book = Registers<String>;
 
-/// Whose is what other networks have. No node is called that.
-const ELSEWHERE: &str = "";
+/// Whose is what is not for nodes. No node is called that.
+const NETWORKS: &str = "/networks";
+const PODS: &str = "/pods";
 
 impl Bench<'_> {
     /// A node that is gone rests; one that came back under its name has its slices again, as another one.
@@ -198,8 +216,8 @@ impl Bench<'_> {
     /// Everything that anybody has.
     fn registers(&self) -> Book {
         let mut registers = Book::new();
-        for slice in self.known.elsewhere {
-            occupy(&mut registers, *slice, ELSEWHERE);
+        for (whose, block) in self.known.elsewhere.each() {
+            occupy(&mut registers, block, whose);
         }
         for (name, entry) in &self.entries {
             for slice in &entry.slices {
@@ -215,7 +233,10 @@ impl Bench<'_> {
                 for (other, theirs) in overlaps(registers, *slice).into_iter().filter(|(other, _)| *other != name) {
                     self.contested.insert((name.clone(), *slice));
                     let text = match other.as_str() {
-                        ELSEWHERE => format!("{slice} of node {name} overlaps {theirs} of another network"),
+                        NETWORKS => format!("{slice} of node {name} overlaps {theirs} of another network"),
+                        PODS => {
+                            format!("{slice} of node {name} has {theirs}, which the IPPool of the whole range has too")
+                        }
                         // Each pair is told once.
                         other if other < name.as_str() => continue,
                         other => format!("{slice} of node {name} overlaps {theirs} of node {other}"),

@@ -6,7 +6,7 @@ use api::slices::{Entry, SlicePool, SlicedNetwork};
 use jiff::Timestamp;
 use space::{Cidr, Moment, Registers};
 
-use super::decide::{Counts, next_epoch};
+use super::decide::{Counts, Elsewhere, next_epoch};
 use super::intent::{Outcome, Used};
 use super::layout::{Objects, Stored};
 
@@ -98,7 +98,7 @@ impl Network {
 
     /// Where nothing is remembered, what is known from what nodes use, and from shards. Whoever is known only in this way may
     /// have known more, so its entry is a new one.
-    pub(super) fn recall(&mut self, network: &SlicedNetwork, used: &[Used], elsewhere: &[Cidr], time: Timestamp) {
+    pub(super) fn recall(&mut self, network: &SlicedNetwork, used: &[Used], elsewhere: &Elsewhere, time: Timestamp) {
         let in_use = recall(network, used, elsewhere);
         let epoch = next_epoch(self.epoch(), time);
         let mut entries = match &self.objects.pool {
@@ -273,7 +273,7 @@ fn beside(known: &BTreeMap<String, Entry>, in_use: BTreeMap<String, Entry>) -> B
 
 /// Who holds which slices of a network, by the `IPPool`s that have addresses in use: all that is left to tell when a pool was
 /// lost.
-fn recall(network: &SlicedNetwork, used: &[Used], elsewhere: &[Cidr]) -> BTreeMap<String, Entry> {
+fn recall(network: &SlicedNetwork, used: &[Used], elsewhere: &Elsewhere) -> BTreeMap<String, Entry> {
     let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
     for one in used {
         let Ok(slice) = Cidr::tolerant(&one.range) else { continue };
@@ -282,7 +282,8 @@ fn recall(network: &SlicedNetwork, used: &[Used], elsewhere: &[Cidr]) -> BTreeMa
         let node = if network.is_named { rest.strip_prefix(&format!("{}-", network.name)) } else { Some(rest) };
         // A network without a name shares its names with others; what lies in none of its ranges, or is another's, is not of it.
         let is_near = || network.ranges.iter().any(|range| range.contains(slice.value));
-        let is_its = network.is_named || (is_near() && !elsewhere.iter().any(|other| other.overlaps(&slice.value)));
+        let is_anothers = || elsewhere.networks.iter().any(|other| other.overlaps(&slice.value));
+        let is_its = network.is_named || (is_near() && !is_anothers());
         if let Some(node) = node.filter(|node| !node.is_empty() && is_its) {
             entries.entry(node.to_owned()).or_default().slices.push(slice.value);
         }

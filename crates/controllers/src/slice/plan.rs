@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::Object;
-use api::slices::{ASKS, Entry, SlicedNetwork, SlicedRange, ip_pool_name};
+use api::slices::{ASKS, Entry, SlicedNetwork, SlicedRange, ip_pool_name, shared_pool_name};
 use jiff::Timestamp;
 use space::{Cidr, Moment};
 
-use super::decide::{Asked, Counts, Decision, Known, Waiting, decide};
+use super::decide::{Asked, Counts, Decision, Elsewhere, Known, Waiting, decide};
 use super::definition::{self, Definition};
 use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
@@ -75,6 +75,8 @@ pub struct Plan {
     networks: BTreeMap<String, Network>,
     /// What nodes ask, by the name of the `IPPool`.
     asked: BTreeMap<String, Asked>,
+    /// What pods have of whole ranges, by the name of the `IPPool`; one that is not here was not looked for yet.
+    shared: BTreeMap<String, Vec<Cidr>>,
     /// Nodes that went while they were fenced.
     fenced: BTreeSet<String>,
     /// Nodes that are gone, and nothing runs on them.
@@ -100,6 +102,7 @@ impl Plan {
             definitions: BTreeMap::new(),
             networks: BTreeMap::new(),
             asked: BTreeMap::new(),
+            shared: BTreeMap::new(),
             fenced: BTreeSet::new(),
             cleared: BTreeSet::new(),
             looking: BTreeMap::new(),
@@ -153,6 +156,11 @@ impl Plan {
     /// The names of the `IPPool`s on which something is asked.
     pub fn asked(&self) -> impl Iterator<Item = &str> {
         self.asked.keys().map(String::as_str)
+    }
+
+    /// The names of the `IPPool`s in which pods may have addresses of ranges that are cut, from when all nodes shared them.
+    pub fn shared_pools(&self) -> BTreeSet<String> {
+        self.definitions.values().filter_map(Definition::network).flat_map(shared_pools).collect()
     }
 
     /// How many slices each network has.
@@ -261,6 +269,25 @@ impl Plan {
         if self.asked.remove(name).is_some() {
             self.touch_all();
         }
+    }
+
+    /// Pods have these addresses, by an `IPPool` of a whole range. There may be no such `IPPool`: then they have none.
+    pub fn see_shared_pool(&mut self, name: &str, held: Vec<Cidr>) {
+        if self.shared.get(name) == Some(&held) {
+            return;
+        }
+        self.shared.insert(name.to_owned(), held);
+        let networks = self.definitions.values().filter_map(Definition::network);
+        let concerned = networks.filter(|network| shared_pools(network).any(|pool| pool == name));
+        let concerned: Vec<String> = concerned.map(|network| network.name.clone()).collect();
+        for network in concerned {
+            self.touch(&network);
+        }
+    }
+
+    /// Nobody follows that `IPPool` any more.
+    pub fn forget_shared_pool(&mut self, name: &str) {
+        self.shared.remove(name);
     }
 
     /// What came of an [`Intent::Write`] or an [`Intent::Delete`].
@@ -398,6 +425,10 @@ impl Plan {
         else {
             return self.end(name);
         };
+        // It is looked at again when they were.
+        if shared_pools(&wanted).any(|pool| !self.shared.contains_key(&pool)) {
+            return;
+        }
         let Some(network) = self.networks.get_mut(name) else { return };
         network.ended = None;
         if network.objects.lack() && network.remembered.is_none() {
@@ -532,9 +563,9 @@ impl Plan {
         Some((first.network()?, &first.subject))
     }
 
-    /// What nodes have of other networks, in the ranges of one, that it cannot have too. `IPPool`s and reservations of networks without a
-    /// `network_name` have the same names, so the same address would be one object of both.
-    fn elsewhere(&self, network: &SlicedNetwork) -> Vec<Cidr> {
+    /// What in the ranges of a network is not for its nodes. `IPPool`s and reservations of networks without a `network_name` have the same
+    /// names, so the same address would be one object of both. And nodes do not know what pods have from a pool of the whole range.
+    fn elsewhere(&self, network: &SlicedNetwork) -> Elsewhere {
         let is_unnamed = |name: &str, other: &Network| match self.deciding(name) {
             Some((wanted, _)) => !wanted.is_named,
             None => other.objects.pool.as_ref().is_some_and(|pool| pool.is_ours() && !pool.is_named()),
@@ -544,7 +575,11 @@ impl Plan {
             .iter()
             .filter(|(name, other)| !network.is_named && **name != network.name && is_unnamed(name, other));
         let is_near = |slice: &Cidr| network.ranges.iter().any(|range| range.range().overlaps(slice));
-        others.flat_map(|(_, other)| other.slices()).filter(is_near).collect()
+        let pods = shared_pools(network).filter_map(|pool| self.shared.get(&pool)).flatten().copied();
+        Elsewhere {
+            networks: others.flat_map(|(_, other)| other.slices()).filter(is_near).collect(),
+            pods: pods.collect(),
+        }
     }
 
     /// A reference to an owner is looked up in the namespace of the object that has it, and what is not found there is taken for
@@ -618,6 +653,12 @@ impl Plan {
             self.outbox.push_back(Intent::Tell(Event { about: subject.clone(), reason, message }));
         }
     }
+}
+
+/// The names of the `IPPool`s of the whole ranges of a network.
+fn shared_pools(network: &SlicedNetwork) -> impl Iterator<Item = String> {
+    let named = network.is_named.then_some(network.name.as_str());
+    network.ranges.iter().map(move |range| shared_pool_name(named, range.range()))
 }
 
 fn subject_text(subject: &Subject) -> String {

@@ -370,3 +370,45 @@ fn networks_without_a_name_that_share_a_range_share_no_slice_of_it() {
         ["kube-system/two: SliceConflict: 10.0.0.32/28 of node b overlaps 10.0.0.32/28 of another network"]
     );
 }
+
+/// Whoever switched slices on while pods had addresses of the whole range gave these a second time.
+#[test]
+fn no_node_gets_a_slice_of_which_pods_have_addresses_from_the_pool_of_the_range() {
+    let mut world = World::new();
+    // Three pods, two of them in one slice of four.
+    let pool = |offsets: &[u32]| {
+        let entry = json!({"id": "i", "podref": "p"});
+        let all: serde_json::Map<_, _> = offsets.iter().map(|offset| (offset.to_string(), entry.clone())).collect();
+        json!({"metadata": {}, "spec": {"range": "10.0.0.0/26", "allocations": all}})
+    };
+    world.put(Kind::IpPool, "net-10.0.0.0-26", pool(&[1, 2, 33]));
+    world.network("net", "10.0.0.0/26", "/28");
+    for node in ["a", "b", "c"] {
+        world.node(node);
+    }
+    world.settle();
+    assert_eq!(world.shown("net"), "a=10.0.0.16/28, b=10.0.0.48/28");
+    assert_eq!(world.told(), ["kube-system/net: SlicesExhausted: no free /28 is left in 10.0.0.0/26 for c"]);
+    world.restart();
+    world.settle();
+    assert_eq!(world.shown("net"), "a=10.0.0.16/28, b=10.0.0.48/28");
+    world.told();
+    // When they are gone, what they had is for nodes.
+    world.put(Kind::IpPool, "net-10.0.0.0-26", pool(&[1]));
+    world.settle();
+    assert_eq!(world.shown("net"), "a=10.0.0.16/28, b=10.0.0.48/28, c=10.0.0.32/28");
+    // Somebody goes on as if nothing had been cut.
+    world.put(Kind::IpPool, "net-10.0.0.0-26", pool(&[1, 49]));
+    world.settle();
+    assert_eq!(world.shown("net"), "a=10.0.0.16/28, b=(10.0.0.48/28), c=10.0.0.32/28");
+    assert_eq!(
+        world.told(),
+        [
+            "kube-system/net: SlicesExhausted: no free /28 is left in 10.0.0.0/26 for b",
+            "kube-system/net: SliceConflict: 10.0.0.48/28 of node b has 10.0.0.49/32, which the IPPool of the whole range has too",
+        ]
+    );
+    world.remove(Kind::IpPool, "net-10.0.0.0-26");
+    world.settle();
+    assert_eq!(world.shown("net"), "a=10.0.0.16/28, b=10.0.0.48/28, c=10.0.0.32/28");
+}

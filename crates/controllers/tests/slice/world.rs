@@ -2,6 +2,7 @@
 //! is shown what changed as late as a test wants. Time passes only when a test says so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
 
 use api::Object;
 use controllers::slice::intent::{Event, Intent, Outcome, Remains, Used};
@@ -10,7 +11,7 @@ use controllers::slice::plan::Settings;
 use controllers::slice::{Node, Plan};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use space::Moment;
+use space::{Cidr, Moment, Prefix};
 
 /// How long the slices of a node that is gone rest, in seconds.
 pub(crate) const QUARANTINE: i64 = 300;
@@ -95,6 +96,7 @@ impl World {
         for ((kind, name), object) in &self.objects {
             show(&mut plan, *kind, name, Some(object));
         }
+        self.show_shared(&mut plan);
         assert_eq!(plan.next(Moment(self.now), self.time()), None, "something was decided before everything was known");
         plan.begin();
         Leader { plan, queue: VecDeque::new() }
@@ -145,7 +147,22 @@ impl World {
             show(&mut self.leaders[leader].plan, kind, &name, object.as_ref());
             shown += 1;
         }
+        let mut plan = std::mem::replace(&mut self.leaders[leader].plan, Plan::new(self.settings.clone()));
+        self.show_shared(&mut plan);
+        self.leaders[leader].plan = plan;
         shown
+    }
+
+    /// A controller is shown what pods have from pools of whole ranges; all addresses here are of IPv4.
+    fn show_shared(&self, plan: &mut Plan) {
+        for name in plan.shared_pools() {
+            let pool = self.get(Kind::IpPool, &name).unwrap_or(&Value::Null);
+            let range = pool["spec"]["range"].as_str().unwrap_or_default();
+            let first = range.split('/').next().unwrap().parse::<Ipv4Addr>().map_or(0, u32::from);
+            let offsets = pool["spec"]["allocations"].as_object().into_iter().flatten().map(|(offset, _)| offset);
+            let held = offsets.map(|offset| Cidr::V4(Prefix::host(first + offset.parse::<u32>().unwrap())));
+            plan.see_shared_pool(&name, held.collect());
+        }
     }
 
     /// A controller does what it wants to, at most so many things; says how many it did.

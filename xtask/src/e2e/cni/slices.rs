@@ -14,11 +14,12 @@ use crate::e2e::method::Method;
 use crate::e2e::report::{Outcome, Report};
 use crate::e2e::{Options, Place};
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case { name: "every node has a slice of its own", run: every_node },
     Case { name: "a range and a size that change", run: change },
     Case { name: "nodes ask for more, and give back", run: growth },
     Case { name: "one slice of two nodes", run: conflict },
+    Case { name: "a range that pods have shared", run: shared },
 ];
 /// A case of its own, because it takes long.
 const LARGE: &str = "5,000 nodes in 10 networks";
@@ -216,6 +217,32 @@ fn conflict(api: &mut Api, _: usize) -> Result<String> {
         let is_it = |event: &Value| event["reason"] == "SliceConflict" && event["message"] == text;
         events["items"].as_array().into_iter().flatten().any(is_it)
     })?;
+    api.undefine(net)?;
+    api.pool(net, "the pool goes", Value::is_null)?;
+    Ok(String::new())
+}
+
+/// A range is cut while pods have addresses of it that all nodes shared: no node gets a slice with one of them until they are gone.
+fn shared(api: &mut Api, _: usize) -> Result<String> {
+    let (case, net) = ("shared", "shared-net");
+    let entry = json!({"id": "c", "podref": "default/old", "ifname": "net1"});
+    let pool = json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": {"name": "shared-net-10.0.0.0-27"},
+        "spec": {"range": "10.0.0.0/27", "allocations": {"1": entry, "17": entry}},
+    });
+    api.ask(Method::Post, IP_POOLS, &pool)?;
+    api.define(net, ipam(case, net, "10.0.0.0/27", "/29"))?;
+    api.join(case, (0..4).map(|index| format!("shared-{index}")))?;
+    let text = |one: &Value| one["sliceRange"].as_str().unwrap_or_default().to_owned();
+    let of = |pool: &Value| allocations(pool).map(text).collect::<BTreeSet<_>>();
+    let free = ["10.0.0.8/29", "10.0.0.24/29"].map(str::to_owned).into();
+    api.pool(net, "two have slices", |pool| of(pool) == free)?;
+    let path = format!("{IP_POOLS}/shared-net-10.0.0.0-27");
+    api.ask(Method::Merge, &path, &json!({"spec": {"allocations": {"1": null}}}))?;
+    let pool = api.pool(net, "a third has one", |pool| allocations(pool).count() == 3)?;
+    ensure!(!of(&pool).contains("10.0.0.16/29"), "a pod has an address of a slice that was given: {pool}");
+    api.ask(Method::Delete, &path, &json!({}))?;
+    apart(&api.pool(net, "all have", |pool| allocations(pool).count() == 4)?)?;
     api.undefine(net)?;
     api.pool(net, "the pool goes", Value::is_null)?;
     Ok(String::new())

@@ -5,7 +5,7 @@
 
 mod wire;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
-use space::Moment;
+use space::{Cidr, Moment};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tracing::{debug, info, warn};
 
-use self::wire::{Answer, IpPoolPart, LabelledPool, NodePart, Part, PodPart};
+use self::wire::{Answer, IpPoolPart, LabelledPool, NodePart, Part, PodPart, SharedPart};
 use super::decide::shown;
 use super::definition;
 use super::duty::Report;
@@ -58,6 +58,8 @@ enum Seen {
     Definition(Change<Value>),
     Pool(Change<Value>),
     IpPool(Change<Value>),
+    /// The one of that name, of a whole range.
+    SharedPool(String, Change<Vec<Cidr>>),
 }
 
 /// Something that came to its end.
@@ -84,19 +86,26 @@ pub async fn run(client: Client, options: Options, term: Term, report: Arc<Repor
     // A server without definitions has lost them all, or does not have them yet; only one of it is true, and so we wait.
     followers.spawn(follow::<Lean, _>(client.clone(), definitions, Absent::Wait, line.clone(), Seen::Definition));
     followers.spawn(follow::<Lean, _>(client.clone(), pools, Absent::Wait, line.clone(), Seen::Pool));
-    followers.spawn(follow::<Lean, _>(client, asking, Absent::Empty, line, Seen::IpPool));
+    followers.spawn(follow::<Lean, _>(client, asking, Absent::Empty, line.clone(), Seen::IpPool));
     let (events, told) = mpsc::channel(MOST_EVENTS);
     followers.spawn(tell(writer.clone(), told));
     let missing = ["Nodes", "NetworkAttachmentDefinitions", "NodeSlicePools", "IPPools"].into_iter().collect();
-    let (plan, tasks) = (Plan::new(settings), JoinSet::new());
-    let rim = Rim { writer, namespace, plan, missing, tasks, events, report, started: Instant::now() };
+    let (plan, tasks, shared) = (Plan::new(settings), JoinSet::new(), Shared { line, followed: BTreeMap::new() });
+    let rim = Rim { writer, namespace, plan, missing, tasks, shared, events, report, started: Instant::now() };
     rim.run(seen, term).await;
+}
+
+/// The `IPPool`s of whole ranges that are followed, each by itself: pods that share ranges which nobody cuts are of no interest here.
+struct Shared {
+    line: Line<Seen>,
+    followed: BTreeMap<String, JoinSet<()>>,
 }
 
 struct Rim {
     writer: Writer,
     namespace: String,
     plan: Plan,
+    shared: Shared,
     /// What has not been listed yet.
     missing: HashSet<&'static str>,
     tasks: JoinSet<Done>,
@@ -231,6 +240,14 @@ impl Rim {
                 }
                 self.missing.remove("NodeSlicePools");
             }
+            Seen::SharedPool(name, change) => {
+                let held = match change {
+                    Change::All(pools) => pools.into_iter().flatten().collect(),
+                    Change::One(held) => held,
+                    Change::Gone(_) => Vec::new(),
+                };
+                self.plan.see_shared_pool(&name, held);
+            }
             Seen::IpPool(Change::One(pool)) => self.with(pool, |plan, pool| plan.see_ip_pool(&pool)),
             Seen::IpPool(Change::Gone(pool)) => self.plan.lose_ip_pool(name(&pool)),
             Seen::IpPool(Change::All(pools)) => {
@@ -271,6 +288,29 @@ impl Rim {
                 }
                 self.missing.remove("NetworkAttachmentDefinitions");
             }
+        }
+        self.follow_shared_pools();
+    }
+
+    /// Follows the `IPPool`s of the ranges that are cut now, and no others.
+    fn follow_shared_pools(&mut self) {
+        let wanted = self.plan.shared_pools();
+        let Shared { line, followed } = &mut self.shared;
+        let plan = &mut self.plan;
+        followed.retain(|name, _| {
+            let stays = wanted.contains(name);
+            if !stays {
+                plan.forget_shared_pool(name);
+            }
+            stays
+        });
+        for name in wanted.into_iter().filter(|name| !followed.contains_key(name)).collect::<Vec<_>>() {
+            let (client, path) = (self.writer.client.clone(), wire::ip_pool(&self.namespace, &name));
+            let own = name.clone();
+            let message = move |change| Seen::SharedPool(own.clone(), change);
+            let mut follower = JoinSet::new();
+            follower.spawn(follow::<Part<SharedPart>, _>(client, path, Absent::Empty, line.clone(), message));
+            followed.insert(name, follower);
         }
     }
 

@@ -4,6 +4,7 @@ use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use space::{Cidr, Prefix};
 
 use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
@@ -36,6 +37,11 @@ pub(super) fn labelled(namespace: &str) -> String {
 /// Where the `IPPool`s are on which something is asked.
 pub(super) fn asking(namespace: &str) -> String {
     format!("{}?labelSelector={}", ip_pools(namespace), api::slices::ASKS)
+}
+
+/// Where the `IPPool` of that name is, if there is one.
+pub(super) fn ip_pool(namespace: &str, name: &str) -> String {
+    format!("{}?fieldSelector=metadata.name%3D{name}", ip_pools(namespace))
 }
 
 /// Where the node of that name is, if there is one.
@@ -160,6 +166,34 @@ impl Keep for IpPoolPart {
         let IpPoolSpec { range, allocations } = part.rest.spec;
         allocations.is_some_and(|all| !all.is_empty()).then_some(Used { name: part.metadata.name, range })
     }
+}
+
+/// What is read of an `IPPool` of a whole range.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct SharedPart {
+    #[serde(default)]
+    spec: IpPoolSpec,
+}
+
+/// The addresses that somebody has.
+impl Keep for SharedPart {
+    type Kept = Vec<Cidr>;
+
+    fn keep(part: Part<Self>) -> Vec<Cidr> {
+        let IpPoolSpec { range, allocations } = part.rest.spec;
+        let Ok(range) = Cidr::tolerant(&range).map(|read| read.value) else { return Vec::new() };
+        let offsets = allocations.unwrap_or_default().into_iter().filter_map(|(offset, _)| offset.parse::<u128>().ok());
+        offsets.filter_map(|offset| address(range, offset)).collect()
+    }
+}
+
+/// The address at an offset of a range, alone.
+fn address(range: Cidr, offset: u128) -> Option<Cidr> {
+    let address: Cidr = match range {
+        Cidr::V4(range) => Prefix::host(range.first().checked_add(u32::try_from(offset).ok()?)?).into(),
+        Cidr::V6(range) => Prefix::host(range.first().checked_add(offset)?).into(),
+    };
+    range.overlaps(&address).then_some(address)
 }
 
 /// What is read of an `IPPool` that a node has: whose it is.
