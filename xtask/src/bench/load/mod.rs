@@ -70,8 +70,8 @@ enum Work {
     Watch(Watching),
     /// Nodes, and ranges for them.
     Nodes(Fleet),
-    /// A write of each node.
-    PatchNodes(Fleet),
+    /// A write of each node; the number tells it from others.
+    PatchNodes(Fleet, u32),
     /// Heartbeats of nodes.
     Beat(Beats),
     /// A watch, until nodes are served.
@@ -122,8 +122,8 @@ impl Load {
         self.done(Work::Nodes(fleet))
     }
 
-    pub(super) fn patch_nodes(&self, fleet: Fleet) -> Result<Duration> {
-        self.done(Work::PatchNodes(fleet))
+    pub(super) fn patch_nodes(&self, fleet: Fleet, number: u32) -> Result<Duration> {
+        self.done(Work::PatchNodes(fleet, number))
     }
 
     pub(super) fn beat(&self, beats: Beats) -> Result<u64> {
@@ -216,7 +216,7 @@ impl Order {
             Work::Read(reading) => serde_json::to_value(read::run(&server, &reading).await?),
             Work::Watch(watching) => serde_json::to_value(watch::run(&server, &watching).await?),
             Work::Nodes(fleet) => serde_json::to_value(nodes::create(&server, fleet).await?),
-            Work::PatchNodes(fleet) => serde_json::to_value(nodes::patch(&server, fleet).await?),
+            Work::PatchNodes(fleet, number) => serde_json::to_value(nodes::patch(&server, fleet, number).await?),
             Work::Beat(beats) => serde_json::to_value(nodes::beat(&server, &beats).await?),
             Work::Await(awaited) => serde_json::to_value(nodes::served(&server, &awaited).await?),
         }?)

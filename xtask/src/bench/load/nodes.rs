@@ -123,12 +123,9 @@ pub(super) async fn create(server: &Server, fleet: Fleet) -> Result<()> {
 }
 
 /// Writes a field of each node once, as a controller would; how long all of them took.
-pub(super) async fn patch(server: &Server, fleet: Fleet) -> Result<Duration> {
-    each(server, fleet, 200, |server, number| {
-        let body = format!("{{\"spec\":{{\"providerID\":\"bench://10.0.0.0/{number}\"}}}}");
-        server.strategic(&format!("{NODES}/node-{number}"), &body)
-    })
-    .await
+pub(super) async fn patch(server: &Server, fleet: Fleet, round: u32) -> Result<Duration> {
+    let body = format!("{{\"metadata\":{{\"annotations\":{{\"example.com/bench\":\"10.0.0.0/{round}\"}}}}}}");
+    each(server, fleet, 200, |server, number| server.strategic(&format!("{NODES}/node-{number}"), &body)).await
 }
 
 /// Sends a request for each node, each connection one after the other.

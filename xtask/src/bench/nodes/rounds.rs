@@ -93,8 +93,7 @@ impl Run {
         load.nodes(FEW)?;
         // Who waits for blocks watches all nodes, which costs the server something: now as well as later.
         let waiting = load.wait(Awaited { nodes: FEW.nodes, from: revision(&server)? })?;
-        let took = load.patch_nodes(FEW)?;
-        self.figures.note(Place::Control, Metric::Raw, exact(FEW.nodes) / took.as_secs_f64());
+        self.raw(&load, 1)?;
         let controller = self.controller(&server, &folder, "0")?;
         let Served { first, last } = waiting.done()?;
         let took = last.saturating_sub(first);
@@ -102,7 +101,18 @@ impl Run {
         sleep(REST);
         self.figures.note(Place::Control, Metric::Memory, exact(places::resident_of(controller.pid())?));
         drop(controller);
+        // Nodes grow with everybody who writes to them, and so does the time that a write takes: those of the controller are between.
+        let waiting = load.wait(Awaited { nodes: FEW.nodes, from: revision(&server)? })?;
+        self.raw(&load, 2)?;
+        waiting.done()?;
         server.stop()
+    }
+
+    /// Writes of each node that nothing is decided about.
+    fn raw(&mut self, load: &Load, number: u32) -> Result<()> {
+        let took = load.patch_nodes(FEW, number)?;
+        self.figures.note(Place::Control, Metric::Raw, exact(FEW.nodes) / took.as_secs_f64());
+        Ok(())
     }
 
     /// kube-apiserver with kube-controller-manager beside it, which nothing holds back but itself.
