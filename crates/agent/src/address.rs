@@ -66,6 +66,17 @@ mod tests {
         assert_eq!((name("", "fd00::1"), name("", "fd00::")), ("fd00--1".to_owned(), "fd00--0".to_owned()));
     }
 
+    /// The plugin writes it and the controller of slices looks for it, and they have nothing in common but this.
+    #[test]
+    fn the_pool_of_a_range_has_one_name_whoever_says_it() {
+        for range in ["10.0.0.0/8", "fd00::/64", "::/126", "0.0.0.0/0"].map(|text| Cidr::strict(text).unwrap()) {
+            for network in [None, Some("net")] {
+                let said = api::slices::shared_pool_name(network, range);
+                assert_eq!(said, cni::pool::object::pool_name(network, range));
+            }
+        }
+    }
+
     #[test]
     fn a_slice_has_as_many_addresses_as_it_has() {
         let of = |text| capacity(Cidr::strict(text).unwrap());
