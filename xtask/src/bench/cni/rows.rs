@@ -61,6 +61,8 @@ impl Metric {
                 Part::Errors | Part::Twice => Unit::Number,
             },
             Self::Floor | Self::Slice(_) | Self::Reclaimed => Unit::Nanoseconds,
+            // Nothing is a figure here.
+            Self::Load(Load::Path) => Unit::Number,
             Self::Load(_) => Unit::Bytes,
         }
     }
@@ -232,7 +234,7 @@ fn clusters() -> Vec<Line> {
         ),
         line(
             "load-add",
-            "what the API server sends for 100 ADDs and DELs, of 5,000 nodes with 10 networks; theirs for one ADD",
+            "bytes that the API server sends for 100 ADDs and DELs, of 5,000 nodes with 10 networks; theirs for one ADD",
             Metric::Load(Load::Path),
             Against::Stated(LISTED),
             Target::AtMost(0.0),
