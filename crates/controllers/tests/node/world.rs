@@ -240,7 +240,9 @@ impl World {
         let revision = self.revision();
         let range = self.ranges.get_mut(name).unwrap();
         range["spec"][field] = value;
-        range["metadata"]["resourceVersion"] = json!(revision.to_string());
+        let metadata = &mut range["metadata"];
+        metadata["generation"] = json!(metadata["generation"].as_u64().unwrap() + 1);
+        metadata["resourceVersion"] = json!(revision.to_string());
         self.show_range(name);
         self.settle();
     }
@@ -252,7 +254,7 @@ impl World {
             return self.strip_range(name);
         }
         metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        metadata["generation"] = json!(2);
+        metadata["generation"] = json!(metadata["generation"].as_u64().unwrap() + 1);
         metadata["resourceVersion"] = json!(revision.to_string());
         self.show_range(name);
         self.settle();
