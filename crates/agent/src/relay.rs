@@ -1,8 +1,10 @@
 //! A socket on the node through which the plugin reaches the API server: plain HTTP, passed on over the connection that the agent has
 //! anyway. The plugin is a new process for every pod, and would spend more time on a connection of its own than on its request.
 //!
-//! Only whereabouts' objects can be reached, and only by who may open the socket: the user that the agent runs as. What is asked and
-//! answered is not looked at.
+//! Only whereabouts' objects can be reached, and only by who may open the socket: the user that the agent runs as. What many plugins ask
+//! for at the same time goes as one request (`combine`); apart from that, what is asked and answered is not looked at.
+
+mod combine;
 
 use std::convert::Infallible;
 use std::fs::{self, Permissions};
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::uri::InvalidUri;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -27,17 +30,19 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::debug;
 
+use self::combine::{Answer, Call, Lines, Refusal};
 use crate::meters::Meters;
 
 /// The socket in the state directory.
-pub const SOCKET: &str = "agent.sock";
+pub const SOCKET: &str = cni::api::AGENT_SOCKET;
 /// What may be reached.
 const PREFIX: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/";
 /// How many connections there may be at one time; more wait.
 const CONNECTIONS: usize = 64;
-/// How long a client may take for the head of its request, and how long an answer may take.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take for its request.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer may take. The plugin must not be gone by then: it would ask the server itself, and that would be asked twice.
+const PATIENCE: Duration = cni::api::AGENT_PATIENCE.saturating_sub(Duration::from_millis(500));
 /// How large a request and an answer may be.
 const LARGEST_REQUEST: usize = 4 << 20;
 const LARGEST_ANSWER: usize = 16 << 20;
@@ -84,6 +89,7 @@ pub async fn listen(state_dir: &Path) -> Result<UnixListener, RelayError> {
 /// Passes requests on until the task is dropped.
 pub async fn serve(listener: UnixListener, client: Client, meters: Meters) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let lines = Lines::new(PATIENCE, move |call| send(client.clone(), call));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let stream = match listener.accept().await {
@@ -94,14 +100,17 @@ pub async fn serve(listener: UnixListener, client: Client, meters: Meters) {
                 continue;
             }
         };
-        let (client, meters) = (client.clone(), meters.clone());
+        let (lines, meters) = (Arc::clone(&lines), meters.clone());
         tokio::spawn(async move {
             let service = service_fn(|request| {
-                let (client, meters) = (client.clone(), meters.clone());
-                async move { Ok::<_, Infallible>(answer(client, request, &meters).await) }
+                let (lines, meters) = (&lines, &meters);
+                async move {
+                    let passed = async { lines.pass(call(request).await?).await };
+                    Ok::<_, Infallible>(answer(passed.await, meters))
+                }
             });
             let mut server = http1::Builder::new();
-            let server = server.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(64 * 1024);
+            let server = server.timer(TokioTimer::new()).header_read_timeout(CLIENT_PATIENCE).max_buf_size(64 * 1024);
             if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
                 debug!(%error, "a connection ended");
             }
@@ -110,11 +119,7 @@ pub async fn serve(listener: UnixListener, client: Client, meters: Meters) {
     }
 }
 
-async fn answer(client: Client, request: Request<Incoming>, meters: &Meters) -> Response<Full<Bytes>> {
-    let answer = match timeout(PATIENCE, pass_on(client, request)).await {
-        Ok(answer) => answer,
-        Err(_) => Err((StatusCode::GATEWAY_TIMEOUT, "the API server did not answer in time".to_owned())),
-    };
+fn answer(answer: Answer, meters: &Meters) -> Response<Full<Bytes>> {
     meters.relayed(answer.is_ok());
     answer.unwrap_or_else(|(status, why)| {
         let mut response = Response::new(Full::from(format!("{why}\n")));
@@ -123,21 +128,26 @@ async fn answer(client: Client, request: Request<Incoming>, meters: &Meters) -> 
     })
 }
 
-type Refusal = (StatusCode, String);
-
-async fn pass_on(client: Client, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
+/// Reads a request, if it may be passed on.
+async fn call(request: Request<Incoming>) -> Result<Call, Refusal> {
     let (parts, body) = request.into_parts();
-    let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     if !is_allowed(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default()) {
         return Err((StatusCode::FORBIDDEN, format!("only what is below {PREFIX} is passed on, and no watches")));
     }
-    let body = Limited::new(body, LARGEST_REQUEST).collect().await;
+    let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let body = timeout(CLIENT_PATIENCE, Limited::new(body, LARGEST_REQUEST).collect()).await;
+    let body = body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the request does not end".to_owned()))?;
     let body = body.map_err(|error| (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?.to_bytes();
-    let mut passed = Request::builder().method(parts.method).uri(target);
-    if let Some(headers) = passed.headers_mut() {
-        copy(&parts.headers, headers, &REQUEST_HEADERS);
-    }
-    let passed = passed.body(Body::from(body)).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+    Ok(Call { method: parts.method, target, headers: copy(&parts.headers, &REQUEST_HEADERS), body })
+}
+
+/// Passes a request on.
+async fn send(client: Client, call: Call) -> Answer {
+    let mut passed = Request::new(Body::from(call.body));
+    *passed.method_mut() = call.method;
+    *passed.uri_mut() =
+        call.target.parse().map_err(|error: InvalidUri| (StatusCode::BAD_REQUEST, error.to_string()))?;
+    *passed.headers_mut() = call.headers;
     let unreachable =
         |error: &dyn std::error::Error| (StatusCode::BAD_GATEWAY, format!("the API server cannot be reached: {error}"));
     let (head, body) = client.send(passed).await.map_err(|error| unreachable(&error))?.into_parts();
@@ -145,7 +155,7 @@ async fn pass_on(client: Client, request: Request<Incoming>) -> Result<Response<
     let body = body.map_err(|error| (StatusCode::BAD_GATEWAY, format!("the answer is not whole: {error}")))?.to_bytes();
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = head.status;
-    copy(&head.headers, response.headers_mut(), &ANSWER_HEADERS);
+    *response.headers_mut() = copy(&head.headers, &ANSWER_HEADERS);
     Ok(response)
 }
 
@@ -156,12 +166,9 @@ fn is_allowed(method: &Method, path: &str, query: &str) -> bool {
     is_below && !is_watch && *method != Method::CONNECT
 }
 
-fn copy(from: &HeaderMap, to: &mut HeaderMap, names: &[HeaderName]) {
-    for name in names {
-        if let Some(value) = from.get(name) {
-            to.insert(name, value.clone());
-        }
-    }
+/// What is passed on of a head.
+fn copy(from: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
+    names.iter().filter_map(|name| Some((name.clone(), from.get(name)?.clone()))).collect()
 }
 
 #[cfg(test)]

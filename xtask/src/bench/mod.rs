@@ -43,9 +43,12 @@ pub(crate) struct Options {
     /// Run only this row of the table; nothing is written to target/bench
     #[arg(long, value_name = "WORK")]
     only: Option<String>,
-    /// Measure this program instead of building it; for `server`, `services` and `nodes`, and for `cni` the plugin
+    /// Measure this program instead of building it; for all but `space`
     #[arg(long, value_name = "FILE")]
     cadastre: Option<PathBuf>,
+    /// Measure this CNI plugin instead of building it; for `cni`
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
     /// Measure this program too, which is ours as it was before a change; for `server`
     #[arg(long, value_name = "FILE")]
     before: Option<PathBuf>,
@@ -78,7 +81,9 @@ impl Options {
     /// The benchmark with all its rows, or with one; an error if there is no such row.
     fn choose(&self) -> Result<Chosen> {
         let only = self.only.as_deref();
-        let given = Given::find(self.cadastre.as_deref(), self.before.as_deref())?;
+        let [cadastre, plugin, before] =
+            [&self.cadastre, &self.plugin, &self.before].map(|given| places::found(given.as_deref()));
+        let given = Given { cadastre: cadastre?, plugin: plugin?, before: before? };
         Ok(match self.name {
             Name::Space => Chosen::Space(space::suite().only(only)?),
             Name::Server => Chosen::Server(server::Plan::new(only, given)?),
@@ -147,11 +152,11 @@ fn again_in_release(options: &Options) -> Result<()> {
     if let Some(work) = &options.only {
         cargo.args(["--only", work]);
     }
-    if let Some(program) = &options.cadastre {
-        cargo.arg("--cadastre").arg(program);
-    }
-    if let Some(program) = &options.before {
-        cargo.arg("--before").arg(program);
+    let given = [("--cadastre", &options.cadastre), ("--plugin", &options.plugin), ("--before", &options.before)];
+    for (flag, program) in given {
+        if let Some(program) = program {
+            cargo.arg(flag).arg(program);
+        }
     }
     process::run(&mut cargo)
 }

@@ -46,16 +46,15 @@ impl Place {
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) cadastre: Option<PathBuf>,
+    pub(super) plugin: Option<PathBuf>,
     /// Ours as it was before.
     pub(super) before: Option<PathBuf>,
 }
 
-impl Given {
-    /// Those programs, if they are there.
-    pub(super) fn find(cadastre: Option<&Path>, before: Option<&Path>) -> Result<Self> {
-        let found = |given: &Path| given.canonicalize().with_context(|| format!("no {}", given.display()));
-        Ok(Self { cadastre: cadastre.map(found).transpose()?, before: before.map(found).transpose()? })
-    }
+/// A program that was given, if it is there.
+pub(super) fn found(given: Option<&Path>) -> Result<Option<PathBuf>> {
+    let found = |given: &Path| given.canonicalize().with_context(|| format!("no {}", given.display()));
+    given.map(found).transpose()
 }
 
 /// The programs that are started.

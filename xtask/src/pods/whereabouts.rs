@@ -53,7 +53,7 @@ impl Whereabouts {
     }
 
     /// A file that leads to one namespace of the server.
-    fn kubeconfig(&self, namespace: &str) -> Result<PathBuf> {
+    pub(crate) fn kubeconfig(&self, namespace: &str) -> Result<PathBuf> {
         let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {

@@ -9,5 +9,6 @@ mod foreign;
 mod machine;
 mod mirror;
 mod outage;
+mod relay;
 mod shared;
 mod slices;

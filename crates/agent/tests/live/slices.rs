@@ -1,10 +1,6 @@
-//! Slices are asked for, drained and given back; and the relay.
+//! Slices are asked for, drained and given back.
 
 use cni::grants::{Grants, SliceState};
-use http::Method;
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, NODES};
@@ -91,30 +87,4 @@ async fn a_node_that_is_made_anew_under_its_name_goes_on_with_its_slices() {
     assert_ne!(before.node_uid, after.node_uid);
     assert!(before.ranges[0].slices[0].epoch < after.ranges[0].slices[0].epoch);
     assert_eq!(machine.held(), ["10.0.0.1 default/one"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn requests_come_through_the_socket_to_whereabouts_objects_and_to_no_others() {
-    let fixture = Fixture::new().await;
-    let folder = tempfile::tempdir().unwrap();
-    let listener = agent::relay::listen(folder.path()).await.unwrap();
-    tokio::spawn(agent::relay::serve(listener, fixture.client.clone(), agent::meters::Meters::default()));
-    let pool = json!({
-        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": {"name": "p"},
-        "spec": {"range": "10.0.0.0/24", "allocations": {}},
-    });
-    fixture.send(Method::POST, POOLS, &pool).await.unwrap();
-    for (path, status) in [(format!("{POOLS}/p"), 200), (format!("{POOLS}/q"), 404), (NODES.to_owned(), 403)] {
-        let stream = tokio::net::UnixStream::connect(folder.path().join(agent::relay::SOCKET)).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
-        let request = http::Request::get(&path).header("host", "agent").body(Empty::<Bytes>::new()).unwrap();
-        let response = sender.send_request(request).await.unwrap();
-        assert_eq!(response.status().as_u16(), status, "{path}");
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        if status == 200 {
-            let found: Value = serde_json::from_slice(&body).unwrap();
-            assert_eq!(found["spec"], pool["spec"]);
-        }
-    }
 }

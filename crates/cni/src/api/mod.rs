@@ -33,7 +33,7 @@ const ATTEMPTS: u32 = 6;
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the agent's may.
-const AGENT_PATIENCE: Duration = Duration::from_secs(3);
+pub const AGENT_PATIENCE: Duration = Duration::from_secs(3);
 /// The first pause between two attempts; each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -75,11 +75,20 @@ pub struct Answer {
 pub trait Way {
     /// Sends a request until it is answered, whatever the answer is.
     fn send(&mut self, verb: Verb, path: &str, body: &Value) -> Result<Answer, Failure>;
+
+    /// Whether patches that come together are made as one on this way, so that nobody needs to wait for a turn.
+    fn is_combined(&mut self) -> bool {
+        false
+    }
 }
 
 impl<W: Way> Way for &mut W {
     fn send(&mut self, verb: Verb, path: &str, body: &Value) -> Result<Answer, Failure> {
         (**self).send(verb, path, body)
+    }
+
+    fn is_combined(&mut self) -> bool {
+        (**self).is_combined()
     }
 }
 
@@ -151,11 +160,8 @@ impl Api {
     }
 
     fn connect(&mut self, left: Duration) -> io::Result<Result<Connection, Failure>> {
-        if let Some(socket) = &self.agent {
-            match Stream::agent(socket) {
-                Ok(stream) => return Ok(Ok(Connection::new(stream))),
-                Err(_) => self.agent = None,
-            }
+        if let Some(connection) = self.reach_agent() {
+            return Ok(Ok(connection));
         }
         if !self.is_ready
             && let Err(failure) = self.prepare()
@@ -165,6 +171,15 @@ impl Api {
         let stream = Stream::direct(&self.kubeconfig, self.tls.as_ref(), left)?;
         stream.limit(left.min(PATIENCE))?;
         Ok(Ok(Connection::new(stream)))
+    }
+
+    /// A connection to the agent, unless it turned out not to help.
+    fn reach_agent(&mut self) -> Option<Connection> {
+        let stream = Stream::agent(self.agent.as_ref()?).ok();
+        if stream.is_none() {
+            self.agent = None;
+        }
+        stream.map(Connection::new)
     }
 
     /// Reads what the kubeconfig names.
@@ -232,6 +247,14 @@ impl Way for Api {
         let message = format!("the API server at {} cannot be reached: {last}", self.kubeconfig.authority());
         Err(Failure::new(Code::TryLater, message)
             .with("a network without slices needs it; one with \"node_slice_size\" does not"))
+    }
+
+    /// The agent does that.
+    fn is_combined(&mut self) -> bool {
+        if self.connection.is_none() {
+            self.connection = self.reach_agent();
+        }
+        self.agent.is_some()
     }
 }
 

@@ -111,22 +111,25 @@ impl<W: Way> Pools<W> {
     /// Patches a pool; false if one of the tests in it does not hold, or there is no pool.
     ///
     /// Patches of different entries do not refuse each other, but the server makes each of the object as it then is and begins anew if
-    /// that changed: of many at once all but one are made in vain. So those of one node come one after the other. Who cannot have its
-    /// turn goes without: nothing but time is lost by it.
+    /// that changed: of many at once all but one are made in vain. So those of one node come one after the other, unless somebody on the
+    /// way makes them as one. Who cannot have its turn goes without: nothing but time is lost by it.
     fn change(&mut self, range: Cidr, change: &Value) -> Result<bool, Failure> {
         let path = self.pool_path(range);
-        let _turn = Lock::on(&self.place.turn(&self.pool_name(range)), TURN_PATIENCE).ok();
-        let mut reply = self.way.send(Verb::Patch, &path, change)?;
-        for _ in 0..CHANGES {
+        let mut left = CHANGES;
+        loop {
+            // Asked anew each time: somebody may turn out not to help, which is known after the first.
+            let is_alone = !self.way.is_combined();
+            let _turn = is_alone.then(|| Lock::on(&self.place.turn(&self.pool_name(range)), TURN_PATIENCE).ok());
+            let reply = self.way.send(Verb::Patch, &path, change)?;
+            left -= 1;
             match reply.status {
                 200 | 201 => return Ok(true),
                 404 | 422 => return Ok(false),
                 // So many changed other entries that the server gave up on this one.
-                409 => reply = self.way.send(Verb::Patch, &path, change)?,
-                _ => break,
+                409 if left > 0 => {}
+                _ => return Err(refused("patch", &path, &reply)),
             }
         }
-        Err(refused("patch", &path, &reply))
     }
 
     /// Reserves an address among networks whose ranges overlap; who has it, if that is somebody else.

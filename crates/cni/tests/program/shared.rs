@@ -1,5 +1,6 @@
 //! Networks without slices: what the real program does with pools that all nodes share.
 
+use std::fs;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,6 +46,13 @@ fn what_is_given_is_in_the_pool_and_reserved_until_it_comes_back() {
     assert_eq!(there.add("c"), ["10.0.0.1/24"], "the lowest that is free");
 }
 
+/// How many pools somebody waited for a turn at.
+fn turns(node: &Node) -> usize {
+    let networks = fs::read_dir(node.path("")).unwrap().map(|network| network.unwrap().path());
+    let files = networks.filter(|network| network.is_dir()).flat_map(|network| fs::read_dir(network).unwrap());
+    files.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("turn-")).count()
+}
+
 #[test]
 fn it_goes_through_the_agent_if_there_is_one_and_past_it_if_it_does_not_help() {
     let cluster = Arc::new(Cluster::start());
@@ -58,11 +66,13 @@ fn it_goes_through_the_agent_if_there_is_one_and_past_it_if_it_does_not_help() {
     assert_eq!(asked.load(Ordering::Relaxed), 7, "a read and two writes");
     assert!(call("DEL").exec().is_silent());
     assert_eq!(cluster.pool("10.0.0.0-24").len(), 1);
+    assert_eq!(turns(&node), 0, "the agent sees to it that nobody is in another's way");
 
     // Nobody listens any more on a socket that is still there; somebody else listens; or somebody who never answers.
     let stale = cluster.node(json!({"range": "10.0.0.0/24"}));
     drop(UnixListener::bind(stale.path("agent.sock")).unwrap());
     assert_eq!(stale.add("c"), ["10.0.0.1/24"]);
+    assert_eq!(turns(&stale), 1);
     let other = cluster.node(json!({"range": "10.0.0.0/24"}));
     let listener = UnixListener::bind(other.path("agent.sock")).unwrap();
     thread::spawn(move || {

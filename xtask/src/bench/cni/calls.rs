@@ -19,12 +19,15 @@ use crate::pods::attachment;
 pub(super) struct Attached {
     pub(super) plugin: Plugin,
     pub(super) conf: String,
+    /// A namespace that is there for all pods; without one, that of nobody.
+    pub(super) netns: Option<String>,
 }
 
 impl Attached {
     /// How long a call takes until the plugin has ended, and what it says.
     pub(super) fn call(&self, call: &str, pod: &str) -> Result<(Duration, String)> {
-        let variables = attachment(call, pod, pod, "net1");
+        let mut variables = attachment(call, pod, pod, "net1");
+        variables.extend(self.netns.iter().map(|netns| ("CNI_NETNS".to_owned(), netns.clone())));
         timed(&mut self.plugin.command(variables), &self.conf)
     }
 

@@ -40,8 +40,9 @@ impl Plan {
     /// Measures what the rows need and fills them in.
     pub(super) fn run(&self) -> Result<Vec<Row>> {
         let folder = places::folder("cni")?;
-        let ours = self.given.cadastre.clone().map_or_else(static_plugin, Ok)?;
-        let programs = Programs { ours, cadastre: places::build()?, trivial: trivial(&folder)? };
+        let ours = self.given.plugin.clone().map_or_else(static_plugin, Ok)?;
+        let cadastre = self.given.cadastre.clone().map_or_else(places::build, Ok)?;
+        let programs = Programs { ours, cadastre, trivial: trivial(&folder)? };
         let wanted: BTreeSet<_> = self.lines.iter().flat_map(Line::wanted).collect();
         let figures = rounds::run(&wanted, &programs, &folder)?;
         places::clear()?;

@@ -10,14 +10,17 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use cni::api::AGENT_SOCKET;
 use serde_json::{Map, Value, json};
+use testkit::real::{Agent, AgentOptions};
 
 use super::Programs;
 use super::calls::{Attached, Outcome, at_once, timed};
 use super::cluster::Ours;
 use super::rows::{Figures, Metric, Part, Whose};
 use crate::bench::report::{Figure, Unit, shown};
+use crate::e2e::cni::cluster::eventually;
 use crate::parts;
 use crate::pods::whereabouts::{self, PARTS, Whereabouts};
 use crate::pods::{NODE, node};
@@ -45,9 +48,14 @@ const SIZE: &str = "/24";
 const NAMESPACE: &str = "bench";
 /// Where the pools of ours are, so that nobody is in the way of the other.
 const OUR_NAMESPACE: &str = "bench-ours";
+const ALONE_NAMESPACE: &str = "bench-alone";
+/// Which boot of its node an agent is told of; the same as the plugin.
+const BOOT: &str = "00000000000000000000000000000001";
 /// ADDs at one pool that all nodes share, and how many at once.
 const IN_POOL: usize = 200;
 const POOL_HANDS: usize = 32;
+/// How long an agent may take to start.
+const AGENT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures what is wanted.
 pub(super) fn run(wanted: &BTreeSet<Metric>, programs: &Programs, folder: &Path) -> Result<Figures> {
@@ -189,7 +197,7 @@ impl Floor {
 fn attached(programs: &Programs, state: &Path, network: &str, slice: &str) -> Result<Attached> {
     node::grant(state, network, &[(RANGE, vec![slice])])?;
     let ipam = Map::from_iter([("fast_ipam".to_owned(), json!(true))]);
-    Ok(Attached { plugin: node::plugin(&programs.ours, state), conf: conf(network, ipam) })
+    Ok(Attached { plugin: node::plugin(&programs.ours, state), conf: conf(network, ipam), netns: None })
 }
 
 fn conf(network: &str, mut ipam: Map<String, Value>) -> String {
@@ -226,7 +234,7 @@ fn theirs(programs: &Programs, folder: &Path, wanted: &BTreeSet<Metric>, figures
             let missing = Figure::Missing(format!("not measured: {why:#}"));
             let metrics = [Part::Rate, Part::Median, Part::Tail, Part::Most, Part::Errors, Part::Twice];
             let metrics = metrics.into_iter().flat_map(|part| {
-                let pools = [Metric::Pool(Whose::Ours, part), Metric::Pool(Whose::Theirs, part)];
+                let pools = [Whose::Ours, Whose::Alone, Whose::Theirs].map(|whose| Metric::Pool(whose, part));
                 [Metric::Add(Whose::Theirs, part), Metric::Nodes(Whose::Theirs, part)].into_iter().chain(pools)
             });
             figures.extend(metrics.map(|metric| (metric, missing.clone())));
@@ -236,28 +244,26 @@ fn theirs(programs: &Programs, folder: &Path, wanted: &BTreeSet<Metric>, figures
     let whereabouts = Whereabouts::start(&parts, &folder.join("whereabouts"))?;
     let given: Vec<_> = (0..NODES).map(|node| (format!("node-{node}"), slice(node))).collect();
     let pool = whereabouts::slice_pool(NAMESPACE, "fast", RANGE, SIZE, &given);
-    whereabouts.create(&[NAMESPACE, OUR_NAMESPACE], vec![pool])?;
+    whereabouts.create(&[NAMESPACE, OUR_NAMESPACE, ALONE_NAMESPACE], vec![pool])?;
     let (plugin, ipam) = (whereabouts.plugin(NODE), whereabouts.ipam(NAMESPACE, &Map::new())?);
 
     if wanted.iter().any(|metric| matches!(metric, Metric::Pool(..))) {
         eprintln!("ours and whereabouts: {IN_POOL} ADDs at one pool, {POOL_HANDS} at once");
-        let ours = Attached {
-            plugin: node::plugin(&programs.ours, &folder.join("pool")),
-            conf: conf("pool", whereabouts.ipam(OUR_NAMESPACE, &Map::new())?),
-        };
-        let theirs = Attached { plugin: plugin.clone(), conf: conf("pool", ipam.clone()) };
-        for (whose, attached) in [(Whose::Ours, &ours), (Whose::Theirs, &theirs)] {
-            attached.add("first")?;
-            let adds: Vec<_> = (0..IN_POOL).map(|pod| (attached, format!("pod-{pod}"), String::new())).collect();
-            let outcome = at_once(POOL_HANDS, &adds)?;
-            note(figures, &outcome, |part| Metric::Pool(whose, part));
+        let theirs = Attached { plugin: plugin.clone(), conf: conf("pool", ipam.clone()), netns: None };
+        let shared = Shared { programs, whereabouts: &whereabouts, folder };
+        let (with_agent, agent) = shared.node("pool", OUR_NAMESPACE, true)?;
+        share(&with_agent, Whose::Ours, figures)?;
+        if let Some(mut agent) = agent {
+            ensure!(agent.ended()?.is_none(), "the agent ended; see {}", folder.join("pool.log").display());
         }
+        share(&shared.node("pool-alone", ALONE_NAMESPACE, false)?.0, Whose::Alone, figures)?;
+        share(&theirs, Whose::Theirs, figures)?;
     }
     if !wanted.iter().any(|metric| matches!(metric, Metric::Add(Whose::Theirs, _) | Metric::Nodes(Whose::Theirs, _))) {
         return Ok(());
     }
     eprintln!("whereabouts, one after the other");
-    let normal = Attached { plugin: plugin.clone(), conf: conf("normal", ipam.clone()) };
+    let normal = Attached { plugin: plugin.clone(), conf: conf("normal", ipam.clone()), netns: None };
     let mut times = Vec::new();
     for number in 0..THEIR_ADDS + WARM_UP {
         let pod = format!("pod-{number}");
@@ -276,9 +282,56 @@ fn theirs(programs: &Programs, folder: &Path, wanted: &BTreeSet<Metric>, figures
     let conf = conf("fast", fast);
     let nodes: Vec<_> = given
         .iter()
-        .map(|(node, _)| Attached { plugin: plugin.clone().with("NODENAME", node), conf: conf.clone() })
+        .map(|(node, _)| Attached { plugin: plugin.clone().with("NODENAME", node), conf: conf.clone(), netns: None })
         .collect();
     let outcome = at_once(HANDS, &adds(&nodes))?;
     note(figures, &outcome, |part| Metric::Nodes(Whose::Theirs, part));
     Ok(())
+}
+
+/// ADDs at one pool, many at once.
+fn share(attached: &Attached, whose: Whose, figures: &mut Figures) -> Result<()> {
+    attached.add("first")?;
+    let adds: Vec<_> = (0..IN_POOL).map(|pod| (attached, format!("pod-{pod}"), String::new())).collect();
+    let outcome = at_once(POOL_HANDS, &adds)?;
+    note(figures, &outcome, |part| Metric::Pool(whose, part));
+    Ok(())
+}
+
+/// Our plugin on a network without slices, on the server that whereabouts has.
+struct Shared<'a> {
+    programs: &'a Programs,
+    whereabouts: &'a Whereabouts,
+    folder: &'a Path,
+}
+
+impl Shared<'_> {
+    /// A node of that name, and its agent if it is to have one. The namespaces of its pods are there: an agent would give addresses of
+    /// others back.
+    fn node(&self, name: &str, namespace: &str, has_agent: bool) -> Result<(Attached, Option<Agent>)> {
+        let Self { programs, whereabouts, folder } = self;
+        let (state_dir, netns) = (folder.join(name), folder.join(format!("{name}.netns")));
+        std::fs::write(&netns, "").with_context(|| format!("could not write {}", netns.display()))?;
+        let ipam = whereabouts.ipam(namespace, &Map::new())?;
+        let plugin = node::plugin(&programs.ours, &state_dir).with("CADASTRE_BOOT_ID", BOOT);
+        let attached = Attached { plugin, conf: conf("pool", ipam), netns: Some(netns.display().to_string()) };
+        if !has_agent {
+            return Ok((attached, None));
+        }
+        let kubeconfig = whereabouts.kubeconfig(namespace)?;
+        let options = AgentOptions {
+            binary: &programs.cadastre,
+            node: NODE,
+            boot: BOOT,
+            kubeconfig: &kubeconfig,
+            state_dir: &state_dir,
+        };
+        let agent = Agent::start(options, &folder.join(format!("{name}.log")))?;
+        let socket = state_dir.join(AGENT_SOCKET);
+        eventually(AGENT_PATIENCE, || {
+            ensure!(socket.exists(), "the agent has no socket");
+            Ok(())
+        })?;
+        Ok((attached, Some(agent)))
+    }
 }

@@ -39,6 +39,8 @@ pub(super) enum Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Whose {
     Ours,
+    /// Ours on a node without an agent, where that makes a difference.
+    Alone,
     Theirs,
 }
 
@@ -258,19 +260,25 @@ fn clusters() -> Vec<Line> {
 
 /// Those of networks without slices.
 fn pools() -> Vec<Line> {
-    let beside = |name, what, part, target| Line {
+    let beside = |name, what, whose, part, target| Line {
         name,
         what,
-        metric: Metric::Pool(Whose::Ours, part),
+        metric: Metric::Pool(whose, part),
         against: Against::Other(WHEREABOUTS, Metric::Pool(Whose::Theirs, part)),
         target,
     };
+    let (ours, alone) = (Whose::Ours, Whose::Alone);
+    let none = Target::AtMost(0.0);
     vec![
-        beside("pool-32", "200 ADDs on a network without slices, 32 at once", Part::Rate, Target::Faster(10.0)),
-        beside("pool-32-p50", "half of them are not slower", Part::Median, Target::Shown),
-        beside("pool-32-p99", "99 % of them are not slower", Part::Tail, Target::Shown),
-        beside("pool-32-errors", "how many of them fail", Part::Errors, Target::AtMost(0.0)),
-        beside("pool-32-twice", "how many addresses are given twice", Part::Twice, Target::AtMost(0.0)),
+        beside("pool-32", "200 ADDs on a network without slices, 32 at once", ours, Part::Rate, Target::Faster(10.0)),
+        beside("pool-32-p50", "half of them are not slower", ours, Part::Median, Target::Shown),
+        beside("pool-32-p99", "99 % of them are not slower", ours, Part::Tail, Target::Shown),
+        beside("pool-32-errors", "how many of them fail", ours, Part::Errors, none),
+        beside("pool-32-twice", "how many addresses are given twice", ours, Part::Twice, none),
+        beside("pool-32-alone", "the same while the node has no agent", alone, Part::Rate, Target::Shown),
+        beside("pool-32-alone-p99", "99 % of them are not slower", alone, Part::Tail, Target::Shown),
+        beside("pool-32-alone-errors", "how many of them fail", alone, Part::Errors, none),
+        beside("pool-32-alone-twice", "how many addresses are given twice", alone, Part::Twice, none),
     ]
 }
 
