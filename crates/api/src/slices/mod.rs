@@ -7,7 +7,7 @@ mod network;
 mod pool;
 mod usable;
 
-pub use network::{Fault, SlicedNetwork, SlicedRange, Slicing};
+pub use network::{Fault, SlicedNetwork, SlicedRange, Slicing, named_ranges};
 pub use pool::{
     ASKS, Ask, CHANGED, DEFINITIONS, Entry, NETWORK_NAME, OVERLAPPING, RANGES, SHARD_OF, SlicePool, ip_pool_name,
     latest, shared_pool_name,

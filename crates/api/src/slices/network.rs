@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
-use space::{Address, Cidr, Family, Prefix, Reading, Unreadable, View};
+use space::{Address, Cidr, Family, Prefix, Unreadable, View};
 use thiserror::Error;
 
 use super::usable::Limits;
@@ -146,13 +146,33 @@ impl SlicedNetwork {
     }
 }
 
+/// The ranges that a configuration names, with its `network_name` if it has one, whether they are cut or not: pods may have addresses
+/// of each from an `IPPool` of all nodes. What cannot be read names none.
+pub fn named_ranges(config: &str) -> Vec<(Option<String>, Cidr)> {
+    let Ok(Value::Object(config)) = serde_json::from_str(config) else { return Vec::new() };
+    let listed = get(&config, "plugins").and_then(Value::as_array);
+    let plugins = listed.map_or_else(|| vec![&config], |all| all.iter().filter_map(Value::as_object).collect());
+    let mut all = Vec::new();
+    for plugin in plugins {
+        let Some(fields) = get(plugin, "ipam").and_then(Value::as_object).filter(|ipam| is_ours(ipam)) else {
+            continue;
+        };
+        let ipam = Fields { fields, path: Path::new("ipam") };
+        let network = Some(ipam.text("network_name").unwrap_or_default()).filter(|name| !name.is_empty());
+        let ranges = ipam.written().unwrap_or_default();
+        all.extend(ranges.iter().filter_map(|range| Some((network.map(str::to_owned), range.cidr().ok()?))));
+    }
+    all
+}
+
+fn is_ours(ipam: &Map<String, Value>) -> bool {
+    get(ipam, "type").and_then(Value::as_str).is_some_and(|kind| TYPES.contains(&kind))
+}
+
 /// The part about addresses that is ours, and where it is: of the configuration itself, or of the first plugin of a list that has
 /// one.
 fn ipam(config: &Map<String, Value>) -> Option<(&Map<String, Value>, Path)> {
-    let ours = |plugin: &'_ Map<String, Value>| {
-        let ipam = get(plugin, "ipam")?.as_object()?;
-        TYPES.contains(&get(ipam, "type")?.as_str()?).then_some(())
-    };
+    let ours = |plugin: &'_ Map<String, Value>| is_ours(get(plugin, "ipam")?.as_object()?).then_some(());
     let of = |plugin| get(plugin, "ipam").and_then(Value::as_object);
     match get(config, "plugins").and_then(Value::as_array) {
         None => ours(config).and_then(|()| Some((of(config)?, Path::new("ipam")))),
@@ -222,39 +242,43 @@ impl<'a> Fields<'a> {
     }
 
     /// The ranges in the order that addresses are given from them: the one of its own, then those that are listed.
-    fn ranges(&self, size: &str) -> Result<Vec<SlicedRange>, Fault> {
+    fn written(&self) -> Result<Vec<RangeFields<'_>>, Fault> {
         let mut written = Vec::new();
         if !self.text("range")?.is_empty() {
-            written.push(RangeFields { of: Fields { fields: self.fields, path: self.path.clone() }, listed: false });
+            let of = Fields { fields: self.fields, path: self.path.clone() };
+            written.push(RangeFields { of, listed: false, shared: None });
         }
+        // What is excluded beside a range is of that range alone; without one, it is of all that are listed.
+        let shared = written.is_empty().then_some(self);
         match self.get("ipRanges") {
             None | Some(Value::Null) => {}
             Some(Value::Array(listed)) => {
                 for (index, one) in listed.iter().enumerate() {
                     let path = self.path.child("ipRanges").index(index);
                     let fields = one.as_object().ok_or_else(|| fault(&path, "it is no object"))?;
-                    written.push(RangeFields { of: Fields { fields, path }, listed: true });
+                    written.push(RangeFields { of: Fields { fields, path }, listed: true, shared });
                 }
             }
             Some(_) => return Err(self.fault("ipRanges", "it is no list")),
         }
+        Ok(written)
+    }
+
+    /// How each of them is cut.
+    fn ranges(&self, size: &str) -> Result<Vec<SlicedRange>, Fault> {
+        let written = self.written()?;
         if written.is_empty() {
             return Err(
                 self.fault("range", "there is none to cut; what nodes add from files of their own does not count")
             );
         }
-        let read = written.iter().map(RangeFields::cidr).collect::<Result<Vec<_>, Fault>>()?;
-        let dual = read.iter().any(|range| matches!(range, Cidr::V4(_)));
         let gateway = space::tolerant_address(self.text("gateway")?).ok().map(|reading| reading.value);
         let mut ranges: Vec<SlicedRange> = Vec::new();
-        for (fields, range) in written.iter().zip(read) {
+        for fields in &written {
             let own = if fields.listed { fields.of.text("node_slice_size")? } else { "" };
-            let size = if own.is_empty() {
-                Size { text: size, fields: self, dual }
-            } else {
-                Size { text: own, fields: &fields.of, dual: false }
-            };
-            let range = match range {
+            let size =
+                if own.is_empty() { Size { text: size, fields: self } } else { Size { text: own, fields: &fields.of } };
+            let range = match fields.cidr()? {
                 Cidr::V4(range) => SlicedRange::V4(fields.slicing(range, &size, gateway)?),
                 Cidr::V6(range) => SlicedRange::V6(fields.slicing(range, &size, gateway)?),
             };
@@ -264,17 +288,36 @@ impl<'a> Fields<'a> {
         }
         Ok(ranges)
     }
+
+    /// What is excluded here, each a range or an address.
+    fn exclusions(&self) -> Result<Vec<Cidr>, Fault> {
+        let listed = match self.get("exclude") {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Array(listed)) => listed,
+            Some(_) => return Err(self.fault("exclude", "it is no list")),
+        };
+        let read = |(index, one): (usize, &Value)| {
+            let text = one.as_str().unwrap_or_default();
+            let block = Cidr::tolerant(text).map(|reading| reading.value);
+            let address = || space::tolerant_address(text).map(|reading| single(reading.value));
+            block.or_else(|why| {
+                let path = self.path.child("exclude").index(index);
+                address().map_err(|_| fault(&path, &format!("{one} is no range: {why}")))
+            })
+        };
+        listed.iter().enumerate().map(read).collect()
+    }
 }
 
 /// How large slices are, as it is written.
 struct Size<'a> {
     text: &'a str,
     fields: &'a Fields<'a>,
-    /// Whether it is for ranges of both families: then it is said for IPv4, and IPv6 has as many addresses.
-    dual: bool,
 }
 
 impl Size<'_> {
+    /// The prefix length of a slice. One that an IPv6 range cannot be cut by is said for IPv4, and the slice has as many addresses: so
+    /// one size serves both families. The plugin reads it in the same way.
     fn length<A: Address>(&self, range: Prefix<A>) -> Result<u8, Fault> {
         let refused = |why: String| self.fields.fault("node_slice_size", &why);
         if self.text.is_empty() {
@@ -283,19 +326,18 @@ impl Size<'_> {
         }
         let digits = self.text.strip_prefix('/').unwrap_or(self.text);
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let length: Option<u8> = digits.parse().ok().filter(|_| is_number);
-        let length = length.ok_or_else(|| refused(format!("{:?} is no prefix length, such as \"/26\"", self.text)))?;
-        let length = match Family::V4.width().checked_sub(length) {
-            Some(host_bits) if self.dual => A::WIDTH - host_bits,
-            _ => length,
-        };
-        if length > A::WIDTH {
-            return Err(refused(format!("/{length} is longer than an address of {range}")));
-        }
-        if length < range.length() {
-            return Err(refused(format!("a slice of /{length} is larger than the range {range}")));
-        }
-        Ok(length)
+        let said: Option<u8> = digits.parse().ok().filter(|_| is_number);
+        let said = said.ok_or_else(|| refused(format!("{:?} is no prefix length, such as \"/26\"", self.text)))?;
+        let fits = |length: &u8| (range.length()..=A::WIDTH).contains(length);
+        let as_many = Family::V4.width().checked_sub(said).map(|host_bits| A::WIDTH - host_bits);
+        let length = Some(said).filter(fits).or(as_many.filter(fits));
+        length.ok_or_else(|| {
+            refused(if said > A::WIDTH {
+                format!("/{said} is longer than an address of {range}")
+            } else {
+                format!("a slice of /{said} is larger than the range {range}")
+            })
+        })
     }
 }
 
@@ -303,6 +345,8 @@ impl Size<'_> {
 struct RangeFields<'a> {
     of: Fields<'a>,
     listed: bool,
+    /// Where exclusions are written that count for it besides its own.
+    shared: Option<&'a Fields<'a>>,
 }
 
 impl RangeFields<'_> {
@@ -311,7 +355,7 @@ impl RangeFields<'_> {
         let text = self.of.text("range")?;
         let cidr = match text.split_once('-') {
             None => Cidr::tolerant(text),
-            Some((_, rest)) => Cidr::tolerant(rest),
+            Some((_, rest)) => Cidr::tolerant(rest.trim()),
         };
         let refused = |why: Unreadable| self.of.fault("range", &format!("{text:?} is no range: {why}"));
         Ok(cidr.map_err(refused)?.value)
@@ -354,6 +398,8 @@ impl RangeFields<'_> {
             if limits.first > limits.last {
                 return Err(self.of.fault("range", &format!("{text:?} ends before it begins")));
             }
+            // Beside ends that are said in the range itself, the fields for them say nothing.
+            return Ok(());
         }
         for name in ["range_start", "range_end"] {
             let text = self.of.text(name)?;
@@ -373,27 +419,9 @@ impl RangeFields<'_> {
 
     /// The exclusions that lie in the range, or around it.
     fn excluded<A: Address>(&self, range: Prefix<A>) -> Result<Vec<Prefix<A>>, Fault> {
-        let listed = match self.of.get("exclude") {
-            None | Some(Value::Null) => return Ok(Vec::new()),
-            Some(Value::Array(listed)) => listed,
-            Some(_) => return Err(self.of.fault("exclude", "it is no list")),
-        };
-        let mut excluded = Vec::new();
-        for (index, one) in listed.iter().enumerate() {
-            let text = one.as_str().unwrap_or_default();
-            let block = match Cidr::tolerant(text) {
-                Ok(Reading { value, .. }) => prefix::<A>(value),
-                Err(why) => {
-                    let address = space::tolerant_address(text).map_err(|_| {
-                        let path = self.of.path.child("exclude").index(index);
-                        fault(&path, &format!("{one} is no range: {why}"))
-                    })?;
-                    host::<A>(address.value)
-                }
-            };
-            excluded.extend(block.filter(|block| block.overlaps(&range)));
-        }
-        Ok(excluded)
+        let mut all = self.of.exclusions()?;
+        all.extend(self.shared.map(Fields::exclusions).transpose()?.unwrap_or_default());
+        Ok(all.into_iter().filter_map(prefix::<A>).filter(|block| block.overlaps(&range)).collect())
     }
 }
 
@@ -408,10 +436,15 @@ fn prefix<A: Address>(block: Cidr) -> Option<Prefix<A>> {
 
 /// The block of one address, if it is of that family.
 fn host<A: Address>(address: IpAddr) -> Option<Prefix<A>> {
-    prefix(match address {
+    prefix(single(address))
+}
+
+/// The block of one address.
+fn single(address: IpAddr) -> Cidr {
+    match address {
         IpAddr::V4(address) => Prefix::host(u32::from(address)).into(),
         IpAddr::V6(address) => Prefix::host(u128::from(address)).into(),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `Definition`: what is kept of a `NetworkAttachmentDefinition`.
 
 use api::Object;
-use api::slices::{Fault, SlicedNetwork};
+use api::slices::{Fault, SlicedNetwork, named_ranges};
+use space::Cidr;
 
 use super::intent::Subject;
 
@@ -14,6 +15,8 @@ pub struct Definition {
     pub created: String,
     /// The network that it asks slices of, if it does, or what is wrong with it.
     pub reading: Result<Option<SlicedNetwork>, Fault>,
+    /// The ranges that it names, cut or not, each with the `network_name` if there is one.
+    pub ranges: Vec<(Option<String>, Cidr)>,
 }
 
 /// The order of definitions: the first decides for its network. Times are texts that sort like times.
@@ -27,8 +30,10 @@ impl Definition {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
         };
-        let reading = SlicedNetwork::read(object.text(&["spec", "config"]), object.name());
-        Self { subject, created: object.text(&["metadata", "creationTimestamp"]).to_owned(), reading }
+        let config = object.text(&["spec", "config"]);
+        let reading = SlicedNetwork::read(config, object.name());
+        let created = object.text(&["metadata", "creationTimestamp"]).to_owned();
+        Self { subject, created, reading, ranges: named_ranges(config) }
     }
 
     /// How it is named where it is known.

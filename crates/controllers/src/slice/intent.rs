@@ -14,6 +14,8 @@ pub enum Intent {
     Delete(Deletion),
     /// List all `IPPool`s. [`Plan::recalled`](super::Plan::recalled) wants to know them.
     Recall,
+    /// List the `IPPool`s that no node has. [`Plan::surveyed`](super::Plan::surveyed) wants to know them.
+    Survey,
     /// See whether pods that have not ended are bound to that node, which is gone. [`Plan::looked`](super::Plan::looked) wants
     /// to know.
     Look(String),

@@ -14,6 +14,11 @@ use super::layout::{Objects, Stored};
 const FIRST_PAUSE: u64 = 250;
 const LONGEST_PAUSE: u64 = 30_000;
 
+/// How long after a write the next one waits, as a multiple of what that one took, and at most, in milliseconds. An object of thousands of
+/// nodes costs the server a fifth of a second, and its history a megabyte; nodes that join meanwhile join together.
+const RESTS: u64 = 10;
+const LONGEST_REST: u64 = 5_000;
+
 /// After how many failures in a row people are told; that somebody else wrote first is no news.
 const TELLING_FAILURES: u32 = 3;
 
@@ -35,6 +40,8 @@ pub(super) struct Network {
     pub(super) due: Option<Moment>,
     pub(super) counts: Counts,
     flight: Option<Flight>,
+    /// Nothing is written before that.
+    rested: Option<Moment>,
     failures: u32,
     /// Why writes fail, if they have for a while.
     pub(super) trouble: Option<String>,
@@ -50,6 +57,7 @@ struct Flight {
     pool: Option<SlicePool>,
     /// The revision that it made, once the answer came.
     revision: Option<String>,
+    sent: Moment,
 }
 
 impl Network {
@@ -60,12 +68,12 @@ impl Network {
 
     /// When it can be looked at.
     pub(super) fn ready_at(&self) -> Option<Moment> {
-        self.due.filter(|_| self.flight.is_none())
+        self.due.filter(|_| self.flight.is_none()).map(|due| self.rested.map_or(due, |rested| due.max(rested)))
     }
 
     /// A write is on its way.
-    pub(super) fn send(&mut self, name: &str, base: &str, pool: Option<SlicePool>) {
-        self.flight = Some(Flight { name: name.to_owned(), base: base.to_owned(), pool, revision: None });
+    pub(super) fn send(&mut self, name: &str, base: &str, pool: Option<SlicePool>, sent: Moment) {
+        self.flight = Some(Flight { name: name.to_owned(), base: base.to_owned(), pool, revision: None, sent });
     }
 
     /// The highest epoch that is known of.
@@ -212,7 +220,7 @@ impl Network {
 
     /// Ends the write if what it did can be seen: the next revision after the one it is based on is its own.
     pub(super) fn land(&mut self, now: Moment) {
-        let Some(Flight { name, base, pool, revision: Some(revision) }) = &self.flight else { return };
+        let Some(Flight { name, base, pool, revision: Some(revision), sent }) = &self.flight else { return };
         let seen = self.object(name);
         if seen.map_or("", |stored| stored.shell.resource_version()) == base {
             return;
@@ -221,6 +229,8 @@ impl Network {
             stored.shell.resource_version() == revision && pool.as_ref().is_some_and(|pool| *pool != stored.pool)
         };
         let pruned = seen.is_some_and(is_other);
+        let rest = now.0.saturating_sub(sent.0).saturating_mul(RESTS).min(LONGEST_REST);
+        self.rested = Some(Moment(now.0.saturating_add(rest)));
         self.flight = None;
         if pruned {
             self.failures = u32::MAX - 1;

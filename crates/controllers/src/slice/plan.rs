@@ -19,6 +19,7 @@ use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
 use super::network::Network;
 use super::node::{Node, node_label};
+use super::shared::{SharedPool, Survey};
 
 /// How long after pods were seen on a node that is gone they are looked for again, in milliseconds.
 const LOOK_PAUSE: u64 = 5_000;
@@ -75,6 +76,8 @@ pub struct Plan {
     networks: BTreeMap<String, Network>,
     /// What nodes ask, by the name of the `IPPool`.
     asked: BTreeMap<String, Asked>,
+    /// Which `IPPool`s of whole ranges there are.
+    survey: Survey,
     /// What pods have of whole ranges, by the name of the `IPPool`; one that is not here was not looked for yet.
     shared: BTreeMap<String, Vec<Cidr>>,
     /// Nodes that went while they were fenced.
@@ -102,6 +105,7 @@ impl Plan {
             definitions: BTreeMap::new(),
             networks: BTreeMap::new(),
             asked: BTreeMap::new(),
+            survey: Survey::default(),
             shared: BTreeMap::new(),
             fenced: BTreeSet::new(),
             cleared: BTreeSet::new(),
@@ -117,6 +121,7 @@ impl Plan {
     pub fn begin(&mut self) {
         self.begun = true;
         self.sweep = Sweep::Due(self.now);
+        self.survey.want(self.now);
         for network in self.networks.values_mut() {
             network.touch(self.now);
         }
@@ -160,7 +165,8 @@ impl Plan {
 
     /// The names of the `IPPool`s in which pods may have addresses of ranges that are cut, from when all nodes shared them.
     pub fn shared_pools(&self) -> BTreeSet<String> {
-        self.definitions.values().filter_map(Definition::network).flat_map(shared_pools).collect()
+        let networks = self.definitions.values().filter_map(Definition::network);
+        networks.flat_map(|network| self.shared_pools_of(network)).collect()
     }
 
     /// How many slices each network has.
@@ -205,6 +211,7 @@ impl Plan {
             let name = network.name.clone();
             self.touch(&name);
         }
+        self.look_for_shared_pools(&definition);
         self.definitions.insert(key.clone(), definition);
         self.judge(&key);
     }
@@ -217,6 +224,7 @@ impl Plan {
             // What it could have been of, nobody knows; pools that it held may go.
             None => self.touch_all(),
         }
+        self.look_for_shared_pools(&definition);
         self.told.retain(|(subject, _), _| *subject != definition.subject);
     }
 
@@ -278,7 +286,7 @@ impl Plan {
         }
         self.shared.insert(name.to_owned(), held);
         let networks = self.definitions.values().filter_map(Definition::network);
-        let concerned = networks.filter(|network| shared_pools(network).any(|pool| pool == name));
+        let concerned = networks.filter(|network| self.shared_pools_of(network).contains(name));
         let concerned: Vec<String> = concerned.map(|network| network.name.clone()).collect();
         for network in concerned {
             self.touch(&network);
@@ -287,7 +295,25 @@ impl Plan {
 
     /// Nobody follows that `IPPool` any more.
     pub fn forget_shared_pool(&mut self, name: &str) {
-        self.shared.remove(name);
+        if self.shared.remove(name).is_some_and(|held| !held.is_empty()) {
+            self.touch_all();
+        }
+    }
+
+    /// The `IPPool`s that no node has, or nothing if they could not be listed.
+    pub fn surveyed(&mut self, pools: Option<&[SharedPool]>) {
+        if self.survey.end(pools, self.now) {
+            for network in self.networks.values_mut() {
+                network.touch(self.now);
+            }
+        }
+    }
+
+    /// A definition comes or goes. The pools of its ranges stay when it goes, and only pools tell then which these were.
+    fn look_for_shared_pools(&mut self, definition: &Definition) {
+        if !definition.ranges.is_empty() {
+            self.survey.want(self.soon());
+        }
     }
 
     /// What came of an [`Intent::Write`] or an [`Intent::Delete`].
@@ -405,6 +431,9 @@ impl Plan {
                 self.sweep = Sweep::UnderWay;
                 return Some(Intent::Sweep);
             }
+            if self.survey.begin(self.now) {
+                return Some(Intent::Survey);
+            }
             let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
             let name = self.networks.iter().find(ready)?.0.clone();
             self.step(&name);
@@ -414,7 +443,7 @@ impl Plan {
     /// When there will be something to do although nothing happens.
     pub fn due_at(&self) -> Option<Moment> {
         let sweep = if let Sweep::Due(at) = self.sweep { Some(at) } else { None };
-        self.networks.values().filter_map(Network::ready_at).chain(sweep).min()
+        self.networks.values().filter_map(Network::ready_at).chain(sweep).chain(self.survey.due_at()).min()
     }
 
     /// Looks at a network.
@@ -426,7 +455,7 @@ impl Plan {
             return self.end(name);
         };
         // It is looked at again when they were.
-        if shared_pools(&wanted).any(|pool| !self.shared.contains_key(&pool)) {
+        if !self.survey.is_known() || self.shared_pools_of(&wanted).iter().any(|pool| !self.shared.contains_key(pool)) {
             return;
         }
         let Some(network) = self.networks.get_mut(name) else { return };
@@ -492,7 +521,7 @@ impl Plan {
         network.counts = decision.counts;
         let write = next_write(&network.objects, held, frame, decision, self.settings.limit);
         if let Some(write) = write {
-            network.send(&write.name, write.shell.resource_version(), Some(write.pool.clone()));
+            network.send(&write.name, write.shell.resource_version(), Some(write.pool.clone()), self.now);
             network.touch(self.now);
             self.outbox.push_back(Intent::Write(Box::new(write)));
         }
@@ -538,7 +567,7 @@ impl Plan {
         if let Some(stored) = ours.filter(|_| !is_held) {
             let (object, resource_version) =
                 (stored.shell.name().to_owned(), stored.shell.resource_version().to_owned());
-            network.send(&object, &resource_version, None);
+            network.send(&object, &resource_version, None, self.now);
             self.outbox.push_back(Intent::Delete(Deletion { name: object, resource_version }));
         } else if network.is_over(self.time, self.settings.quarantine) {
             self.networks.remove(name);
@@ -575,11 +604,32 @@ impl Plan {
             .iter()
             .filter(|(name, other)| !network.is_named && **name != network.name && is_unnamed(name, other));
         let is_near = |slice: &Cidr| network.ranges.iter().any(|range| range.range().overlaps(slice));
-        let pods = shared_pools(network).filter_map(|pool| self.shared.get(&pool)).flatten().copied();
+        let pools = self.shared_pools_of(network);
+        let pods: BTreeSet<Cidr> = pools
+            .iter()
+            .filter_map(|pool| self.shared.get(pool))
+            .flatten()
+            .filter(|one| is_near(one))
+            .copied()
+            .collect();
         Elsewhere {
             networks: others.flat_map(|(_, other)| other.slices()).filter(is_near).collect(),
-            pods: pods.collect(),
+            pods: pods.into_iter().collect(),
         }
+    }
+
+    /// The names of the `IPPool`s in which pods may have addresses of a network: those of its ranges; those of ranges that overlap with
+    /// them, which definitions name; and those that there are, whoever named them. Networks with different names know nothing of each
+    /// other.
+    fn shared_pools_of(&self, network: &SlicedNetwork) -> BTreeSet<String> {
+        let named = network.is_named.then_some(network.name.as_str());
+        let is_near = |range: Cidr| network.ranges.iter().any(|own| own.range().overlaps(&range));
+        let own = network.ranges.iter().map(|range| shared_pool_name(named, range.range()));
+        let said = self.definitions.values().flat_map(|definition| &definition.ranges);
+        let said = said.filter(|(of, range)| of.as_deref() == named && is_near(*range));
+        let said = said.map(|(_, range)| shared_pool_name(named, *range));
+        let there = self.survey.there().filter(|(_, of, range)| *of == named && is_near(*range));
+        own.chain(said).chain(there.map(|(name, ..)| name.to_owned())).collect()
     }
 
     /// A reference to an owner is looked up in the namespace of the object that has it, and what is not found there is taken for
@@ -653,12 +703,6 @@ impl Plan {
             self.outbox.push_back(Intent::Tell(Event { about: subject.clone(), reason, message }));
         }
     }
-}
-
-/// The names of the `IPPool`s of the whole ranges of a network.
-fn shared_pools(network: &SlicedNetwork) -> impl Iterator<Item = String> {
-    let named = network.is_named.then_some(network.name.as_str());
-    network.ranges.iter().map(move |range| shared_pool_name(named, range.range()))
 }
 
 fn subject_text(subject: &Subject) -> String {

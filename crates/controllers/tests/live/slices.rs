@@ -222,3 +222,24 @@ async fn one_slice_of_two_nodes_drains_on_both() {
     assert!(text.contains("cadastre_slices{network=\"net\",state=\"conflicting\"} 2.0"), "{text}");
     running.stop().await;
 }
+
+/// A pod has an address of a larger range, from a pool of which no definition says anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_node_gets_a_slice_of_which_a_pod_has_an_address_from_a_larger_range() {
+    let fixture = Fixture::new().await;
+    let held = json!({"id": "c", "podref": "dev/p", "ifname": "net1"});
+    let ip_pool = json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": {"name": "10.0.0.0-16"},
+        "spec": {"range": "10.0.0.0/16", "allocations": {"1": held}},
+    });
+    fixture.send(Method::POST, IP_POOLS, &ip_pool).await.unwrap();
+    let running = Running::start(&fixture, 300);
+    fixture.node("a", json!({})).await;
+    define(&fixture, DEFAULT, "net", json!({"range": "10.0.0.0/24", "node_slice_size": "/28"})).await;
+    fixture.until(POOLS, "net", |pool| has(pool, "a", "10.0.0.16/28")).await;
+    let patch = json!({"spec": {"allocations": {"17": held}}});
+    fixture.send(Method::PATCH, &format!("{IP_POOLS}/10.0.0.0-16"), &patch).await.unwrap();
+    let pool = fixture.until(POOLS, "net", |pool| has(pool, "a", "10.0.0.32/28")).await;
+    assert_eq!(entry(&pool, "a").unwrap()["draining"], json!(["10.0.0.16/28"]));
+    running.stop().await;
+}

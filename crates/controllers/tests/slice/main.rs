@@ -11,4 +11,5 @@ mod lost;
 mod news;
 mod random;
 mod scale;
+mod shared;
 mod world;

@@ -68,6 +68,27 @@ fn five_thousand_nodes_that_join_at_once_cost_one_write_for_each_network() {
 }
 
 #[test]
+fn the_longer_writes_take_the_more_nodes_join_with_one() {
+    const JOINING: usize = 1_000;
+    let mut world = World::new();
+    networks(&mut world, 1, &json!({"range": "10.0.0.0/8", "node_slice_size": "/24"}));
+    world.settle();
+    let before = world.writes;
+    // One joins every 20 ms, and what is written is seen after half a second.
+    for index in 0..JOINING {
+        join(&mut world, index);
+        world.now += 20;
+        if index % 25 == 0 {
+            world.deliver(0, usize::MAX);
+        }
+        world.act(0, usize::MAX);
+    }
+    assert!(world.writes - before < 8, "{} writes in 20 s", world.writes - before);
+    world.pass(6);
+    assert_eq!(served(&world, "net-0"), JOINING);
+}
+
+#[test]
 fn five_thousand_nodes_with_slices_of_both_families_never_make_an_object_too_large() {
     let mut world = World::new();
     let ranges = json!([{"range": "10.0.0.0/8"}, {"range": "fd00:1234:5678::/48", "node_slice_size": "/64"}]);

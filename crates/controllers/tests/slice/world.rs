@@ -2,16 +2,16 @@
 //! is shown what changed as late as a test wants. Time passes only when a test says so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
 
 use api::Object;
 use controllers::slice::intent::{Event, Intent, Outcome, Remains, Used};
 use controllers::slice::layout::Write;
 use controllers::slice::plan::Settings;
+use controllers::slice::shared::SharedPool;
 use controllers::slice::{Node, Plan};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use space::{Cidr, Moment, Prefix};
+use space::Moment;
 
 /// How long the slices of a node that is gone rest, in seconds.
 pub(crate) const QUARANTINE: i64 = 300;
@@ -153,15 +153,11 @@ impl World {
         shown
     }
 
-    /// A controller is shown what pods have from pools of whole ranges; all addresses here are of IPv4.
+    /// A controller is shown what pods have from pools of whole ranges.
     fn show_shared(&self, plan: &mut Plan) {
         for name in plan.shared_pools() {
-            let pool = self.get(Kind::IpPool, &name).unwrap_or(&Value::Null);
-            let range = pool["spec"]["range"].as_str().unwrap_or_default();
-            let first = range.split('/').next().unwrap().parse::<Ipv4Addr>().map_or(0, u32::from);
-            let offsets = pool["spec"]["allocations"].as_object().into_iter().flatten().map(|(offset, _)| offset);
-            let held = offsets.map(|offset| Cidr::V4(Prefix::host(first + offset.parse::<u32>().unwrap())));
-            plan.see_shared_pool(&name, held.collect());
+            let pool = self.get(Kind::IpPool, &name).and_then(|pool| shared_pool(&name, pool));
+            plan.see_shared_pool(&name, pool.map(|pool| pool.held).unwrap_or_default());
         }
     }
 
@@ -203,6 +199,10 @@ impl World {
             Intent::Recall => {
                 let used: Vec<Used> = self.used();
                 self.leaders[leader].plan.recalled(Some(&used));
+            }
+            Intent::Survey => {
+                let pools = self.shared_pools();
+                self.leaders[leader].plan.surveyed(Some(&pools));
             }
             Intent::Look(node) => {
                 let running = self.running.contains(&node);
@@ -252,6 +252,13 @@ impl World {
         self.writes += 1;
         self.largest = self.largest.max(object.to_string().len());
         Outcome::Written(self.put(Kind::Pool, &write.name, object))
+    }
+
+    /// The `IPPool`s that no node has.
+    fn shared_pools(&self) -> Vec<SharedPool> {
+        let pools = self.objects.iter().filter(|((kind, _), _)| *kind == Kind::IpPool);
+        let shared = pools.filter(|(_, pool)| pool["metadata"]["labels"]["ipam.cadastre.dev/node"].is_null());
+        shared.filter_map(|((_, name), pool)| shared_pool(name, pool)).collect()
     }
 
     fn labelled_pools(&self) -> Vec<Remains> {
@@ -408,6 +415,11 @@ pub(crate) fn conf(network: &str, ipam: &Value) -> Value {
     ipam["type"] = json!("whereabouts");
     ipam["network_name"] = json!(network);
     json!({"cniVersion": "1.0.0", "name": "conf", "type": "macvlan", "ipam": ipam})
+}
+
+fn shared_pool(name: &str, pool: &Value) -> Option<SharedPool> {
+    let spec = &pool["spec"];
+    SharedPool::read(name, spec["range"].as_str()?, spec["allocations"].as_object()?)
 }
 
 fn revision(object: &Value) -> &str {

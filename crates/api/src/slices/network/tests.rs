@@ -222,3 +222,38 @@ fn definitions_of_one_network_agree_or_differ_in_a_field() {
         assert_eq!(base.differs(&network(ipam.clone())), expected, "{ipam}");
     }
 }
+
+/// The plugin read `fd00::/64` by `/26` as /122, and the controller refused it; exclusions beside `ipRanges` counted for one of the two.
+/// What is in the table is what the plugin does, whose reader is run on it as well, where both can be seen.
+#[test]
+fn sizes_and_exclusions_mean_what_they_mean_to_the_plugin() {
+    let table: Vec<Value> = serde_json::from_str(include_str!("readings.json")).unwrap();
+    for row in table {
+        let ipam = &row["ipam"];
+        let found = read(&conf(ipam.clone()));
+        if let Some(field) = row["refused"].as_str() {
+            let told = found.unwrap_err();
+            assert!(told.starts_with(&format!("ipam.{field}: ")), "{ipam}: {told}");
+            continue;
+        }
+        assert!(found.is_ok(), "{ipam}: {found:?}");
+        assert_eq!(cut(ipam.clone()), row["cut"].as_str().unwrap(), "{ipam}");
+        let network = found.unwrap().unwrap();
+        let useless: Vec<String> = network.ranges.iter().flat_map(useless_of).collect();
+        assert_eq!(useless.join(" "), row["useless"].as_str().unwrap_or_default(), "{ipam}");
+    }
+}
+
+/// The slices of a small range that no pod could use.
+fn useless_of(range: &SlicedRange) -> Vec<String> {
+    let slices: Vec<Cidr> = match range {
+        SlicedRange::V4(one) if one.range.blocks(one.length) <= 64 => {
+            (0..one.range.blocks(one.length)).map(|at| one.range.block(at, one.length).unwrap().into()).collect()
+        }
+        SlicedRange::V6(one) if one.range.blocks(one.length) <= 64 => {
+            (0..one.range.blocks(one.length)).map(|at| one.range.block(at, one.length).unwrap().into()).collect()
+        }
+        _ => Vec::new(),
+    };
+    slices.iter().filter(|slice| !range.contains(**slice)).map(ToString::to_string).collect()
+}

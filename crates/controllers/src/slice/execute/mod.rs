@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
-use space::{Cidr, Moment};
+use space::Moment;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
@@ -27,6 +27,7 @@ use super::duty::Report;
 use super::intent::{Event, Intent, Outcome, Remains, Used};
 use super::node::Node;
 use super::plan::{Plan, Settings};
+use super::shared::SharedPool;
 use crate::follow::{Absent, Change, Line, Revisioned, follow, list, name};
 use crate::lead::Term;
 use crate::lean::Lean;
@@ -59,13 +60,14 @@ enum Seen {
     Pool(Change<Value>),
     IpPool(Change<Value>),
     /// The one of that name, of a whole range.
-    SharedPool(String, Change<Vec<Cidr>>),
+    SharedPool(String, Change<Option<SharedPool>>),
 }
 
 /// Something that came to its end.
 enum Done {
     Written(String, Outcome),
     Recalled(Option<Vec<Used>>),
+    Surveyed(Option<Vec<SharedPool>>),
     Looked(String, Option<bool>),
     Swept(Option<Vec<Remains>>),
     Discarded,
@@ -159,6 +161,13 @@ impl Rim {
                         Done::Recalled(pools.map(|pools| pools.into_iter().flatten().collect()))
                     });
                 }
+                Intent::Survey => {
+                    let (client, path) = (self.writer.client.clone(), wire::unlabelled(&self.namespace));
+                    self.tasks.spawn(async move {
+                        let pools = ip_pools::<Part<SharedPart>>(&client, &path).await;
+                        Done::Surveyed(pools.map(|pools| pools.into_iter().flatten().collect()))
+                    });
+                }
                 Intent::Look(node) => {
                     let client = self.writer.client.clone();
                     self.tasks.spawn(async move {
@@ -209,6 +218,10 @@ impl Rim {
                 self.plan.written(&name, &outcome);
             }
             Done::Recalled(used) => self.plan.recalled(used.as_deref()),
+            Done::Surveyed(pools) => {
+                self.plan.surveyed(pools.as_deref());
+                self.follow_shared_pools();
+            }
             Done::Looked(node, running) => self.plan.looked(&node, running),
             Done::Swept(pools) => self.plan.swept(pools),
             Done::Discarded => {}
@@ -241,11 +254,12 @@ impl Rim {
                 self.missing.remove("NodeSlicePools");
             }
             Seen::SharedPool(name, change) => {
-                let held = match change {
-                    Change::All(pools) => pools.into_iter().flatten().collect(),
-                    Change::One(held) => held,
+                let pools = match change {
+                    Change::All(pools) => pools,
+                    Change::One(pool) => vec![pool],
                     Change::Gone(_) => Vec::new(),
                 };
+                let held = pools.into_iter().flatten().flat_map(|pool| pool.held).collect();
                 self.plan.see_shared_pool(&name, held);
             }
             Seen::IpPool(Change::One(pool)) => self.with(pool, |plan, pool| plan.see_ip_pool(&pool)),
@@ -292,7 +306,7 @@ impl Rim {
         self.follow_shared_pools();
     }
 
-    /// Follows the `IPPool`s of the ranges that are cut now, and no others.
+    /// Follows the `IPPool`s of the ranges that are cut now, and of those that overlap with them, and no others.
     fn follow_shared_pools(&mut self) {
         let wanted = self.plan.shared_pools();
         let Shared { line, followed } = &mut self.shared;

@@ -4,12 +4,12 @@ use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use space::{Cidr, Prefix};
 
 use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
 use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
+use crate::slice::shared::SharedPool;
 use crate::writer::{self, Asked, Reference};
 
 /// Who writes, in `managedFields` and Events.
@@ -32,6 +32,11 @@ pub(super) fn ip_pools(namespace: &str) -> String {
 /// Where the `IPPool`s are that nodes have.
 pub(super) fn labelled(namespace: &str) -> String {
     format!("{}?labelSelector={NODE}", ip_pools(namespace))
+}
+
+/// Where the `IPPool`s are that no node has.
+pub(super) fn unlabelled(namespace: &str) -> String {
+    format!("{}?labelSelector=%21{NODE}", ip_pools(namespace))
 }
 
 /// Where the `IPPool`s are on which something is asked.
@@ -175,25 +180,14 @@ pub(super) struct SharedPart {
     spec: IpPoolSpec,
 }
 
-/// The addresses that somebody has.
+/// All of it, if it is one.
 impl Keep for SharedPart {
-    type Kept = Vec<Cidr>;
+    type Kept = Option<SharedPool>;
 
-    fn keep(part: Part<Self>) -> Vec<Cidr> {
+    fn keep(part: Part<Self>) -> Option<SharedPool> {
         let IpPoolSpec { range, allocations } = part.rest.spec;
-        let Ok(range) = Cidr::tolerant(&range).map(|read| read.value) else { return Vec::new() };
-        let offsets = allocations.unwrap_or_default().into_iter().filter_map(|(offset, _)| offset.parse::<u128>().ok());
-        offsets.filter_map(|offset| address(range, offset)).collect()
+        SharedPool::read(&part.metadata.name, &range, &allocations.unwrap_or_default())
     }
-}
-
-/// The address at an offset of a range, alone.
-fn address(range: Cidr, offset: u128) -> Option<Cidr> {
-    let address: Cidr = match range {
-        Cidr::V4(range) => Prefix::host(range.first().checked_add(u32::try_from(offset).ok()?)?).into(),
-        Cidr::V6(range) => Prefix::host(range.first().checked_add(offset)?).into(),
-    };
-    range.overlaps(&address).then_some(address)
 }
 
 /// What is read of an `IPPool` that a node has: whose it is.
