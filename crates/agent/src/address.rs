@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use cni::config::{Span, address, contains, number};
+use cni::pool::object::reservation_name;
 use space::Cidr;
 
 /// Where an address is in a slice, counted from its first; exact over all 128 bits.
@@ -10,21 +11,20 @@ pub fn offset(slice: Cidr, ip: IpAddr) -> Option<String> {
     contains(slice, ip).then(|| (number(ip).1 - Span::of(slice).first).to_string())
 }
 
-/// The address that an offset means; none if it is no number or leads out of the slice.
+/// The address that an offset means; none if it is no number or leads out of the slice. A number has one spelling: an entry is taken out
+/// by its offset as we write it, which would leave `03` where it is.
 pub fn at(slice: Cidr, offset: &str) -> Option<IpAddr> {
     let span = Span::of(slice);
-    let number = span.first.checked_add(offset.parse().ok()?).filter(|number| span.has(*number))?;
+    let counted: u128 = offset.parse().ok()?;
+    let is_plain = !offset.starts_with('+') && (offset == "0" || !offset.starts_with('0'));
+    let number = span.first.checked_add(counted).filter(|number| is_plain && span.has(*number))?;
     Some(address(slice.family(), number))
 }
 
-/// The name of the reservation of an address, in a network that has a `network_name` or in one that has none.
+/// The name of the reservation of an address, in a network that has a `network_name` or in one whose name is empty. It is the plugin's:
+/// reservations of networks with and without slices stand in each other's way, or hold nothing.
 pub fn reservation(network_name: &str, ip: IpAddr) -> String {
-    let mut text = ip.to_string().replace(':', "-");
-    if text.ends_with('-') {
-        // A name has to end in a letter or a digit.
-        text.push('0');
-    }
-    if network_name.is_empty() { text } else { format!("{network_name}-{text}") }
+    reservation_name(Some(network_name).filter(|name| !name.is_empty()), ip)
 }
 
 /// How many addresses a slice has; all of IPv6 counts as one less than it has.
@@ -53,7 +53,7 @@ mod tests {
         let slice = Cidr::strict("10.0.4.0/22").unwrap();
         assert_eq!(offset(slice, "10.0.8.0".parse().unwrap()), None);
         assert_eq!(offset(slice, "fd00::".parse().unwrap()), None);
-        for text in ["1024", "-1", "", "x", "340282366920938463463374607431768211456"] {
+        for text in ["1024", "-1", "", "x", "01", "+1", "00", "340282366920938463463374607431768211456"] {
             assert_eq!(at(slice, text), None, "{text}");
         }
     }
@@ -64,15 +64,25 @@ mod tests {
         assert_eq!(name("", "10.0.0.1"), "10.0.0.1");
         assert_eq!(name("net", "10.0.0.1"), "net-10.0.0.1");
         assert_eq!((name("", "fd00::1"), name("", "fd00::")), ("fd00--1".to_owned(), "fd00--0".to_owned()));
+        assert_eq!(name("net", "::1"), "net---1");
+        // Here whereabouts has none that a server takes.
+        assert_eq!((name("", "::1"), name("", "::")), ("0--1".to_owned(), "0--0".to_owned()));
     }
 
-    /// The plugin writes it and the controller of slices looks for it, and they have nothing in common but this.
+    /// The plugin writes it and the agent or the controller of slices looks for it, and they have nothing in common but this.
     #[test]
-    fn the_pool_of_a_range_has_one_name_whoever_says_it() {
+    fn pools_and_reservations_have_one_name_whoever_says_it() {
         for range in ["10.0.0.0/8", "fd00::/64", "::/126", "0.0.0.0/0"].map(|text| Cidr::strict(text).unwrap()) {
             for network in [None, Some("net")] {
                 let said = api::slices::shared_pool_name(network, range);
                 assert_eq!(said, cni::pool::object::pool_name(network, range));
+            }
+        }
+        for ip in ["10.0.0.1", "fd00::1", "fd00::", "::1", "::"].map(|text| text.parse().unwrap()) {
+            for network in [None, Some("net")] {
+                let said = reservation(network.unwrap_or_default(), ip);
+                assert_eq!(said, reservation_name(network, ip));
+                assert_eq!(cni::pool::object::reserved_address(network, &said), Some(ip));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use api::Object;
 use api::slices::{Ask, Entry, RANGES, SlicePool, ip_pool_name, latest};
-use cni::config::Span;
+use cni::config::{Span, contains};
 use cni::grants::{Grants, Slice};
 use cni::journal::{Book, Holding, Image, Origin, Reason};
 use cni::plugin::hexadecimal;
@@ -22,7 +22,7 @@ use crate::asks::{self, Fullness};
 use crate::grants::{self, Claim, Wanted};
 use crate::mirror::{self, Merge};
 use crate::pool::{Allocation, Allocations, Marks, PoolWrite, SeenPool, mark, seal};
-use crate::reclaim::Suspicions;
+use crate::reclaim::{Pod, Pods, Suspicions};
 use crate::reservations::Reserved;
 
 /// The annotation of a `NodeSlicePool` with the highest epoch at which an entry changed that was there before.
@@ -186,6 +186,8 @@ pub struct Shared<'a> {
     pub pools: Option<&'a BTreeMap<String, SeenPool>>,
     /// The `NodeSlicePool`s; none before they were listed.
     pub metas: Option<&'a BTreeMap<String, PoolMeta>>,
+    /// The pods of this node.
+    pub pods: &'a Pods,
 }
 
 /// See the module.
@@ -221,6 +223,11 @@ impl Network {
     /// Its pool was read; none: it is gone.
     pub fn see_fetched(&mut self, fetched: Option<Fetched>) {
         self.fetched = fetched;
+    }
+
+    /// The first number that no record of the journal has.
+    pub fn next(&self) -> u64 {
+        self.image().map_or_else(|| Image::default().book().next(), |image| image.book().next())
     }
 
     /// The journal, if it can be read.
@@ -339,7 +346,13 @@ impl Network {
                 self.name
             );
             todo.causes.insert(Cause { reason: "JournalLost", message });
-            todo.local = shared.pools.map(|pools| Local::Mend(self.known_elsewhere(pools, shared)));
+            let unreadable: Vec<Cause> =
+                self.pools(shared).filter_map(|(slice, pool)| self.unreadable(pool, slice)).collect();
+            // The slices stay granted, so what is missing in the new journal would be given again.
+            if unreadable.is_empty() && shared.pools.is_some() {
+                todo.local = shared.pods.as_ref().map(|pods| Local::Mend(self.known_elsewhere(pods, shared)));
+            }
+            todo.causes.extend(unreadable);
             return todo;
         }
         self.step_on_sound_journal(shared, meta, &mut todo);
@@ -364,7 +377,7 @@ impl Network {
             let shared = book.holdings().iter().filter(|holding| !holding.origin.is_local());
             shared.flat_map(|holding| holding.ips.iter()).any(|held| held.address == ip)
         };
-        let (mut merges, mut known) = (Vec::new(), BTreeSet::new());
+        let (mut merges, mut in_use, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
         for slice in self.slices(uid) {
             let Some(name) = self.pool_name(slice, shared) else { continue };
             let kept = mirror::kept(&book, slice);
@@ -376,17 +389,36 @@ impl Network {
                 asks,
                 ..PoolWrite::default()
             };
-            let Some(seen) = pools.get(&name) else {
-                let agreed: Allocations = kept.iter().map(|(ip, kept)| (*ip, kept.allocation.clone())).collect();
-                let entries = agreed.iter().map(|(ip, one)| (*ip, Some(one.clone()))).collect();
-                todo.pools.insert(name, PoolWrite { entries, agreed, ..write });
+            let seen = pools.get(&name);
+            let unreadable = seen.and_then(|seen| self.unreadable(seen, slice));
+            let is_readable = unreadable.is_none();
+            todo.causes.extend(unreadable);
+            // Whatever is done about a pool of other addresses is done to addresses that nobody meant.
+            let Some(seen) = seen.filter(|seen| seen.is_not_of(slice).is_none()) else {
+                // One without our label no watch shows. That it is to be made, and cannot, shows whether it was mended.
+                if seen.is_none_or(|seen| seen.node.as_deref() != Some(shared.label)) {
+                    let agreed: Allocations = kept.iter().map(|(ip, kept)| (*ip, kept.allocation.clone())).collect();
+                    let entries = agreed.iter().map(|(ip, one)| (*ip, Some(one.clone()))).collect();
+                    todo.pools.insert(name, PoolWrite { entries, agreed, ..write });
+                }
                 continue;
             };
             let mut merge = mirror::merge(&kept, seen, &journal, |sequence| self.dead.contains(&sequence));
             merge.dispute(elsewhere);
             self.tell_of(&merge, &book, slice, todo);
             if !merge.is_for_the_journal() {
-                known.insert(slice);
+                let is_shown = |ip| kept.contains_key(&ip) || seen.allocations.contains_key(&ip) || elsewhere(ip);
+                match shared.pods {
+                    // What is granted already is in the journal, which knows better than the pods.
+                    Some(pods) if is_readable && !granted(self.grants()).any(|one| one.cidr == slice) => {
+                        let missing = self.of_pods(pods, slice, is_shown);
+                        if missing.is_empty() {
+                            known.insert(slice);
+                        }
+                        in_use.extend(missing);
+                    }
+                    _ => {}
+                }
                 let write = PoolWrite {
                     revision: Some(seen.revision),
                     entries: merge.write.clone(),
@@ -401,7 +433,7 @@ impl Network {
             }
             merges.push((slice, merge, seen.marks(|_| true)));
         }
-        todo.local = self.for_the_journal(&merges).or_else(|| self.ending());
+        todo.local = self.for_the_journal(&merges, in_use).or_else(|| self.ending());
         let can_decide = shared.uid.is_some() && shared.metas.is_some() && (meta.is_none() || self.fetched.is_some());
         if todo.local.is_none() && can_decide {
             todo.local = self.for_the_grants(shared, &book, &known);
@@ -429,10 +461,10 @@ impl Network {
         self.disk.shortage == Some(Shortage { range, next: book.next() })
     }
 
-    /// What others put in or took out.
-    fn for_the_journal(&self, merges: &[(Cidr, Merge, Marks)]) -> Option<Local> {
+    /// What others put in or took out, and what pods have besides.
+    fn for_the_journal(&self, merges: &[(Cidr, Merge, Marks)], in_use: Vec<Hold>) -> Option<Local> {
         let mut ends: BTreeMap<u64, Reason> = self.ends.iter().copied().collect();
-        let mut holds = Vec::new();
+        let mut holds = in_use;
         for (slice, merge, marks) in merges {
             ends.extend(merge.ends.iter().map(|sequence| (*sequence, Reason::Foreign)));
             holds.extend(merge.reserve.iter().map(|(ip, holder)| self.hold(*ip, holder, *slice, marks)));
@@ -463,15 +495,52 @@ impl Network {
         }
     }
 
-    /// What the pools say that this node holds.
-    fn known_elsewhere(&self, pools: &BTreeMap<String, SeenPool>, shared: Shared<'_>) -> Vec<Hold> {
+    /// The pools of its slices, as far as they are there.
+    fn pools<'s>(&'s self, shared: Shared<'s>) -> impl Iterator<Item = (Cidr, &'s SeenPool)> {
+        let slices = self.slices(shared.uid.unwrap_or_default());
+        slices.into_iter().filter_map(move |slice| {
+            let name = self.pool_name(slice, shared)?;
+            Some((slice, shared.pools?.get(&name)?))
+        })
+    }
+
+    /// Why a pool does not say who holds what of its slice, if it does not. A slice that is granted already stays so: what the pool said
+    /// before is in the journal, and one wrong edit of an object should not stop the pods of a node. One that is new is not granted.
+    fn unreadable(&self, pool: &SeenPool, slice: Cidr) -> Option<Cause> {
+        let stray = || {
+            Some(format!("\"{}\" in its spec.allocations is no offset of an address of {slice}", pool.stray.as_ref()?))
+        };
+        let why = pool.is_not_of(slice).or_else(stray)?;
+        let message = format!("The IPPool {} of network {} cannot be read: {why}", pool.name, self.name);
+        Some(Cause { reason: "PoolUnreadable", message })
+    }
+
+    /// What the pools say that this node holds, and what its pods have besides.
+    fn known_elsewhere(&self, pods: &BTreeMap<String, Pod>, shared: Shared<'_>) -> Vec<Hold> {
         let mut holds = Vec::new();
-        for slice in self.slices(shared.uid.unwrap_or_default()) {
-            let Some(pool) = self.pool_name(slice, shared).and_then(|name| pools.get(&name)) else { continue };
+        for (slice, pool) in self.pools(shared) {
             let marks = pool.marks(|_| true);
             holds.extend(pool.allocations.iter().map(|(ip, holder)| self.hold(*ip, holder, slice, &marks)));
         }
+        let shown: BTreeSet<IpAddr> = holds.iter().map(|hold| hold.ip).collect();
+        let slices = self.slices(shared.uid.unwrap_or_default());
+        holds.extend(slices.into_iter().flat_map(|slice| self.of_pods(pods, slice, |ip| shown.contains(&ip))));
         holds
+    }
+
+    /// The addresses of a slice that pods of this node have and that are not known. What was given while the server was away was shown
+    /// to nobody, but the pods say it themselves.
+    fn of_pods(&self, pods: &BTreeMap<String, Pod>, slice: Cidr, is_known: impl Fn(IpAddr) -> bool) -> Vec<Hold> {
+        let length = grants::range_of(&self.ranges(), slice).length();
+        let mut holds: BTreeMap<IpAddr, Hold> = BTreeMap::new();
+        for (name, pod) in pods.iter().filter(|(_, pod)| !pod.is_ended) {
+            for (ip, ifname) in pod.ips.iter().filter(|(ip, _)| contains(slice, *ip) && !is_known(*ip)) {
+                // Nobody says in which container.
+                let holder = Allocation { id: String::new(), podref: name.clone(), ifname: ifname.clone() };
+                holds.entry(*ip).or_insert(Hold { ip: *ip, length, holder, origin: Origin::Add });
+            }
+        }
+        holds.into_values().collect()
     }
 
     /// What was written from a journal that is lost was given by this node; the rest is others'.

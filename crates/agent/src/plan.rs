@@ -80,11 +80,26 @@ struct Waiting {
     busy: BTreeSet<Key>,
     /// Until when, and for how long.
     pauses: BTreeMap<Key, (u64, u64)>,
+    /// What is under way and should make a number grow, and what it was: the revision of a pool, or the next number in a journal.
+    begun: BTreeMap<Key, u64>,
 }
 
 impl Waiting {
     fn is_free(&self, key: &Key, now: u64) -> bool {
         !self.busy.contains(key) && self.pauses.get(key).is_none_or(|(until, _)| *until <= now)
+    }
+
+    /// It begins.
+    fn begin(&mut self, key: Key, number: Option<u64>) {
+        if let Some(number) = number {
+            self.begun.insert(key.clone(), number);
+        }
+        self.busy.insert(key);
+    }
+
+    /// Whether what should have made this number grow did not. What is decided again from the same would be done again, all the time.
+    fn is_idle(&mut self, key: &Key, number: u64) -> bool {
+        self.begun.remove(key) == Some(number)
     }
 
     /// It came to its end, well or not.
@@ -357,6 +372,7 @@ impl Plan {
             heard_at: self.heard_at,
             pools: self.pools.as_ref(),
             metas: self.metas.as_ref(),
+            pods: &self.pods,
         }
     }
 
@@ -377,7 +393,8 @@ impl Plan {
         }
         let work = Key::Work(name.to_owned());
         if let Some(local) = todo.local.filter(|_| self.waiting.is_free(&work, now)) {
-            self.waiting.busy.insert(work);
+            let next = matches!(local, Local::Commit { .. }).then(|| network.next());
+            self.waiting.begin(work, next);
             intents.push(Intent::Work(name.to_owned(), local));
         }
         let debts = Key::Debts(name.to_owned());
@@ -391,7 +408,8 @@ impl Plan {
             let key = Key::Pool(pool.clone());
             if self.waiting.is_free(&key, now) {
                 is_writing = true;
-                self.waiting.busy.insert(key);
+                let known = self.pools.as_ref().and_then(|pools| pools.get(&pool)).map(|known| known.revision);
+                self.waiting.begin(key, known);
                 intents.push(Intent::Write(pool, write));
             }
         }
@@ -490,7 +508,10 @@ impl Plan {
 
     /// Work on files came to its end. They are looked at anew before this is called.
     pub fn worked(&mut self, name: &str, is_done: bool, now: u64) {
-        self.waiting.settle(&Key::Work(name.to_owned()), is_done, now);
+        let key = Key::Work(name.to_owned());
+        let next = self.networks.get(name).map_or(0, Network::next);
+        let is_idle = self.waiting.is_idle(&key, next);
+        self.waiting.settle(&key, is_done && !is_idle, now);
         if let Some(network) = self.networks.get_mut(name) {
             network.ends.clear();
         }
@@ -508,8 +529,11 @@ impl Plan {
     /// An `IPPool` was written, or it is as it is shown, and was not written.
     pub fn wrote(&mut self, name: &str, outcome: Outcome<SeenPool>, now: u64) {
         let key = Key::Pool(name.to_owned());
-        self.waiting.settle(&key, outcome != Outcome::Failed, now);
+        let revision = if let Outcome::Is(pool) = &outcome { pool.revision } else { u64::MAX };
+        let is_idle = self.waiting.is_idle(&key, revision);
+        self.waiting.settle(&key, outcome != Outcome::Failed && !is_idle, now);
         match outcome {
+            Outcome::Is(_) if is_idle => {}
             Outcome::Is(pool) => {
                 self.waiting.rest(key, now, GATHERING);
                 self.see_pool(pool);

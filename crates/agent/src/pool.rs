@@ -3,6 +3,8 @@
 //! Every write of ours leaves a seal: the id of the journal that the pool was written from, and a mark for each entry that both sides agree
 //! on then. So it shows from the pool alone, after any absence, which entries others put in, took out or changed. A pool with the
 //! seal of another journal was written by a node that lost it.
+//!
+//! Entries are offsets, so all of them mean something else when `spec.range` was edited. A pool whose range is not the slice says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -46,6 +48,8 @@ pub struct SeenPool {
     pub range: Option<Cidr>,
     /// Who holds what.
     pub allocations: Allocations,
+    /// The first offset that means no address of the range, if there is one.
+    pub stray: Option<String>,
     /// What is asked on it.
     pub asks: Option<String>,
     /// What we said of our last write.
@@ -61,17 +65,23 @@ impl SeenPool {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let range =
             object["spec"]["range"].as_str().and_then(|range| Cidr::tolerant(range).ok()).map(|read| read.value);
-        let entries = object["spec"]["allocations"].as_object().into_iter().flatten();
-        let allocation = |(offset, entry): (&String, &Value)| {
+        let (mut allocations, mut stray) = (Allocations::new(), None);
+        for (offset, entry) in object["spec"]["allocations"].as_object().into_iter().flatten() {
             let field = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-            let allocation = Allocation { id: field("id"), podref: field("podref"), ifname: field("ifname") };
-            Some((address::at(range?, offset)?, allocation))
-        };
+            match range.and_then(|range| address::at(range, offset)) {
+                Some(ip) => {
+                    let one = Allocation { id: field("id"), podref: field("podref"), ifname: field("ifname") };
+                    allocations.insert(ip, one);
+                }
+                None => drop(stray.get_or_insert_with(|| offset.chars().take(LONGEST_SHOWN).collect::<String>())),
+            }
+        }
         Self {
             name: text(&metadata["name"]).unwrap_or_default(),
             revision: revision(object),
             range,
-            allocations: entries.filter_map(allocation).collect(),
+            allocations,
+            stray,
             asks: text(&metadata["labels"][ASKS]),
             mirrored: text(&metadata["annotations"][MIRRORED]),
             node: text(&metadata["labels"][NODE]),
@@ -87,6 +97,15 @@ impl SeenPool {
         if is_right(from) { marks.as_bytes().as_chunks().0.iter().filter_map(read).collect() } else { Marks::new() }
     }
 
+    /// Why it cannot be taken for the pool of a slice, if it cannot: none of its entries means what it seems to.
+    pub fn is_not_of(&self, slice: Cidr) -> Option<String> {
+        match self.range {
+            Some(range) if range == slice => None,
+            Some(range) => Some(format!("its spec.range is {range}, and not {slice}")),
+            None => Some(format!("its spec.range is no range, and should be {slice}")),
+        }
+    }
+
     /// Whether an agent of this node wrote it.
     pub fn is_ours(&self) -> bool {
         self.mirrored.is_some()
@@ -97,6 +116,9 @@ impl SeenPool {
 pub fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
+
+/// So many letters of an offset that means nothing are shown: an Event has room for a thousand.
+const LONGEST_SHOWN: usize = 40;
 
 /// Marks of entries.
 pub type Marks = BTreeSet<u32>;
@@ -212,9 +234,32 @@ mod tests {
         object["spec"]["allocations"]["99"] = json!({"id": "out of the slice", "podref": ""});
         let touched = SeenPool::read(&object);
         assert!(touched.is_ours());
+        assert_eq!(touched.stray.as_deref(), Some("99"));
         let is_marked = |(ip, one): &(&IpAddr, &Allocation)| touched.marks(|_| true).contains(&mark(**ip, one));
         assert_eq!(touched.allocations.iter().filter(is_marked).count(), 1);
         assert_eq!(touched.allocations.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_read_of_a_pool_is_known_for_that() {
+        let read = |range: &str, offset: &str| {
+            SeenPool::read(&json!({"spec": {"range": range, "allocations": {offset: {"id": "c", "podref": "a/b"}}}}))
+        };
+        let slice = Cidr::strict("10.0.0.0/28").unwrap();
+        // Some wrote the range as a person had written it, with bits of a host.
+        for range in ["10.0.0.0/28", "10.0.0.9/28"] {
+            assert_eq!(read(range, "3").is_not_of(slice), None);
+            assert_eq!((read(range, "3").stray, read(range, "3").allocations.len()), (None, 1));
+        }
+        for range in ["10.0.1.0/28", "10.0.0.0/27", "x", ""] {
+            assert!(read(range, "3").is_not_of(slice).is_some(), "{range}");
+        }
+        // Two spellings of one offset would be two owners of one address.
+        for offset in ["x", "-1", "16", "03", "+3", "3 ", ""] {
+            let pool = read("10.0.0.0/28", offset);
+            assert_eq!((pool.stray.as_deref(), pool.allocations.len()), (Some(offset), 0));
+        }
+        assert_eq!(read("10.0.0.0/28", &"9".repeat(1 << 20)).stray.map(|shown| shown.len()), Some(LONGEST_SHOWN));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! settled as soon as it is not a DEL's that is just about to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use cni::allocate::Liveness;
 use cni::journal::{Book, Holding, Origin, Reason};
@@ -21,6 +22,8 @@ pub const NAMESPACE_GRACE: u64 = 1_500;
 pub const SANDBOX_GRACE: u64 = 6_000;
 /// How long a pod must be gone or have ended.
 pub const POD_GRACE: u64 = 3_000;
+/// The same for a pod that was never seen, of an entry that others wrote for a container. A person may write one before the pod is made.
+pub const ADOPTED_GRACE: u64 = 3_600_000;
 /// How long a DEL is left alone with what it owes.
 pub const DEBT_GRACE: u64 = 1_000;
 
@@ -29,8 +32,20 @@ pub const DEBT_GRACE: u64 = 1_000;
 pub struct Pod {
     /// Its UID.
     pub uid: String,
+    /// The UID that the kubelet gave it, if that is another one: a static pod has it, and the pod that the API shows in its place a
+    /// UID of its own. Runtimes say the kubelet's.
+    pub static_uid: String,
     /// Whether nothing of it runs any more.
     pub is_ended: bool,
+    /// The addresses that it says it has, each with its interface.
+    pub ips: Vec<(IpAddr, String)>,
+}
+
+impl Pod {
+    /// Whether it is the one with this UID; if nobody knows the UID, it may be.
+    pub fn is(&self, uid: &str) -> bool {
+        uid.is_empty() || uid == self.uid || uid == self.static_uid
+    }
 }
 
 /// The pods of this node, by `namespace/name`; none before they were listed.
@@ -47,8 +62,7 @@ enum Presence {
 
 fn presence(pods: &Pods, holding: &Holding<'_>) -> Presence {
     let Some(pods) = pods else { return Presence::Unknown };
-    let same = |pod: &&Pod| holding.uid.is_empty() || holding.uid == pod.uid;
-    match pods.get(&*holding.pod).filter(same) {
+    match pods.get(&*holding.pod).filter(|pod| pod.is(&holding.uid)) {
         _ if holding.pod.is_empty() => Presence::Unknown,
         None => Presence::Gone,
         Some(pod) if pod.is_ended => Presence::Ended,
@@ -173,7 +187,10 @@ impl Suspicions {
             (Liveness::Gone(reason), _) => Some((Suspicion::Namespace, reason, NAMESPACE_GRACE)),
             (Liveness::Unknown, Presence::Gone | Presence::Ended) => {
                 let is_known = holding.origin != Origin::Foreign || self.witnessed.contains(&holding.sequence);
-                is_known.then_some((Suspicion::Pod, Reason::PodGone, POD_GRACE))
+                let grace = if is_known { POD_GRACE } else { ADOPTED_GRACE };
+                // Without a container nobody had it yet: it was written down for a pod to come.
+                let is_adopted = !holding.container.is_empty();
+                (is_known || is_adopted).then_some((Suspicion::Pod, Reason::PodGone, grace))
             }
             (Liveness::Unknown, _) => None,
         }
@@ -194,7 +211,7 @@ mod tests {
     #[allow(clippy::unnecessary_wraps, reason = "it is what is looked at")]
     fn pods(pods: &[(&str, &str, bool)]) -> Pods {
         let pod = |(name, uid, is_ended): &(&str, &str, bool)| {
-            ((*name).to_owned(), Pod { uid: (*uid).to_owned(), is_ended: *is_ended })
+            ((*name).to_owned(), Pod { uid: (*uid).to_owned(), is_ended: *is_ended, ..Pod::default() })
         };
         Some(pods.iter().map(pod).collect())
     }
@@ -294,6 +311,58 @@ mod tests {
         assert_eq!(look(&pods(&[("a/b", "u", false)]), 0), Verdict::default());
         assert_eq!(look(&pods(&[]), 1_000), Verdict::default());
         assert_eq!(look(&pods(&[]), 1_000 + POD_GRACE).doubts.len(), 1);
+    }
+
+    /// What is asked of the server in time, of a holding of that origin and container whose pod was never seen.
+    fn asked_in(time: u64, origin: Origin, container: &'static str) -> Option<u64> {
+        let holding = Holding { origin, container: container.into(), ..holding(1, "a/b", "10.0.0.1") };
+        let (node, mut suspicions) = (Node::holding(&[holding]), Suspicions::default());
+        let image = node.image();
+        let mut look = |now| suspicions.look(&image.book(), &pods(&[]), |_| Liveness::Unknown, now);
+        (0..=time).step_by(500).find(|now| {
+            let verdict = look(*now);
+            assert_eq!((verdict.ends, verdict.dead), (vec![], BTreeSet::new()), "nobody asked the server");
+            !verdict.doubts.is_empty()
+        })
+    }
+
+    #[test]
+    fn an_entry_of_a_pod_that_nobody_ever_saw_is_asked_about_after_an_hour() {
+        assert_eq!(asked_in(2 * ADOPTED_GRACE, Origin::Foreign, "c"), Some(ADOPTED_GRACE));
+        assert_eq!(asked_in(2 * ADOPTED_GRACE, Origin::Foreign, ""), None, "it is for a pod to come");
+        assert_eq!(asked_in(2 * ADOPTED_GRACE, Origin::Add, ""), Some(POD_GRACE));
+    }
+
+    #[test]
+    fn an_entry_of_a_pod_that_nobody_ever_saw_ends_when_the_server_says_that_there_is_none() {
+        for is_gone in [true, false] {
+            let foreign = Holding { origin: Origin::Foreign, ..holding(1, "a/b", "10.0.0.1") };
+            let (node, mut suspicions) = (Node::holding(&[foreign]), Suspicions::default());
+            let image = node.image();
+            let look = |suspicions: &mut Suspicions, now| {
+                suspicions.look(&image.book(), &pods(&[]), |_| Liveness::Unknown, now)
+            };
+            look(&mut suspicions, 0);
+            assert_eq!(look(&mut suspicions, ADOPTED_GRACE).doubts.len(), 1);
+            if is_gone {
+                suspicions.confirm(1);
+            } else {
+                suspicions.dismiss(1);
+            }
+            let ends = look(&mut suspicions, ADOPTED_GRACE + 500).ends;
+            assert_eq!(ends, if is_gone { vec![(1, Reason::PodGone)] } else { vec![] });
+        }
+    }
+
+    #[test]
+    fn a_static_pod_is_there_under_the_uid_that_the_kubelet_gave_it() {
+        let mirror = Pod { uid: "of the mirror".into(), static_uid: "u".into(), ..Pod::default() };
+        let pods: Pods = Some([("a/b".to_owned(), mirror)].into());
+        assert_eq!(fate(Origin::Add, &pods, Liveness::Unknown, true), None);
+        assert_eq!(fate(Origin::Add, &pods, REBOOTED, true), None);
+        let other = Pod { uid: "of the mirror".into(), static_uid: "of another".into(), ..Pod::default() };
+        let pods: Pods = Some([("a/b".to_owned(), other)].into());
+        assert_eq!(fate(Origin::Add, &pods, Liveness::Unknown, true), Some((Reason::PodGone, POD_GRACE + 500)));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl<V: Fn(&str) -> String> Call<'_, V> {
     fn del(&self) -> Result<(), Failure> {
         let Environment { container, ifname, netns, netns_override, .. } = self.environment;
         let site = self.site();
-        match release::end(&site, |holding| holding.is_of(container, ifname).then_some(Reason::Del)) {
+        match self.end(&site) {
             Ok(Ended { found, debts }) => {
                 release::settle(&site, &debts)?;
                 if found == 0 && !self.conf.is_sliced {
@@ -185,6 +185,18 @@ impl<V: Fn(&str) -> String> Call<'_, V> {
             return Err(own_netns());
         }
         Ok(())
+    }
+
+    /// Ends what the attachment holds. If that is nothing, what the container holds without an interface is meant: entries of old, which
+    /// an agent took over from an `IPPool`, do not name it.
+    fn end(&self, site: &Site<'_>) -> Result<Ended, Failure> {
+        let Environment { container, ifname, .. } = self.environment;
+        let ended = release::end(site, |holding| holding.is_of(container, ifname).then_some(Reason::Del))?;
+        if ended.found > 0 {
+            return Ok(ended);
+        }
+        let unnamed = release::end(site, |holding| holding.is_of(container, "").then_some(Reason::Del))?;
+        Ok(Ended { found: unnamed.found, debts: ended.debts.into_iter().chain(unnamed.debts).collect() })
     }
 
     fn gc(&self) -> Result<(), Failure> {
@@ -227,9 +239,15 @@ impl<V: Fn(&str) -> String> Call<'_, V> {
         }
     }
 
-    /// Whether an ADD could be served.
+    /// Whether an ADD could be served. What is wrong with the configuration, the environment or the disk has the code that it has for an
+    /// ADD: waiting does not mend it, and 50 would say that the plugin is not there yet.
     fn status(&self) -> Result<(), Failure> {
-        self.could_serve().map_err(|failure| Failure { code: Code::CannotServe, ..failure })
+        self.could_serve().map_err(|failure| match failure.code {
+            Code::TryLater | Code::Exhausted | Code::NoSlice | Code::Unavailable => {
+                Failure { code: Code::CannotServe, ..failure }
+            }
+            _ => failure,
+        })
     }
 
     fn could_serve(&self) -> Result<(), Failure> {

@@ -269,6 +269,80 @@ fn a_journal_can_be_begun_anew_whatever_is_there() {
     }
 }
 
+/// What a crash may leave of a journal that was to take the place of another: nothing, a part or all of it, in a file beside it.
+fn beside() -> Vec<Vec<u8>> {
+    let mut other = Bench::new();
+    other.commit(&[901, 902], &[]).unwrap();
+    other.commit(&[903], &[1]).unwrap();
+    let (whole, end) = (fs::read(other.path()).unwrap(), end_of(&other.path()));
+    [0, 1, HEADER - 1, HEADER, HEADER + 1, end / 2, end, whole.len()].map(|cut| whole[..cut].to_vec()).to_vec()
+}
+
+#[test]
+fn a_journal_that_is_not_in_its_place_yet_is_nobodys_and_in_nobodys_way() {
+    for left in beside() {
+        // One that was never there, so that the next commit makes it, and one that the next commit adds to.
+        for before in [&[][..], &[1, 2]] {
+            let mut bench = Bench::new();
+            if !before.is_empty() {
+                bench.commit(before, &[]).unwrap();
+            }
+            let new = bench.path().with_extension("new");
+            fs::write(&new, &left).unwrap();
+            bench.check();
+            bench.commit(&[3], &[]).unwrap();
+            bench.check();
+            // And one that takes its place at once, as when a journal is mended.
+            fs::write(&new, &left).unwrap();
+            let records: Vec<_> = bench.held.values().cloned().map(Record::Hold).collect();
+            let lock = Lock::take(&bench.place, PATIENCE).unwrap();
+            Journal::begin(&bench.place, &lock, bench.next, &records, RENEWAL).unwrap();
+            drop(lock);
+            bench.check();
+            assert!(!new.exists(), "it took the place of what was left");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_journal_stays_damaged_until_another_is_in_its_place() {
+    for left in beside() {
+        let mut bench = Bench::new();
+        for number in 0..3 {
+            bench.commit(&[number], &[]).unwrap();
+        }
+        let mut bytes = fs::read(bench.path()).unwrap();
+        bytes[HEADER + 20] ^= 1;
+        fs::write(bench.path(), &bytes).unwrap();
+        fs::write(bench.path().with_extension("new"), &left).unwrap();
+        let image = Image::read(&bench.place).unwrap();
+        assert_eq!(image.book().damage(), Some(HEADER));
+        bench.held.remove(&1);
+        assert!(image.book().holdings().iter().eq(bench.held.values()), "what can be read is what was committed");
+    }
+}
+
+#[test]
+fn a_journal_that_is_shorter_than_its_header_is_none_and_nobody_takes_it_for_an_empty_one() {
+    let mut sound = Bench::new();
+    sound.commit(&[1], &[]).unwrap();
+    let whole = fs::read(sound.path()).unwrap();
+    for cut in 0..HEADER {
+        for zeros in [0, 4096] {
+            let mut bytes = whole[..cut].to_vec();
+            bytes.resize(cut + zeros, 0);
+            // It ends in zeros of its own.
+            if bytes.starts_with(&whole[..HEADER]) {
+                continue;
+            }
+            fs::write(sound.path(), &bytes).unwrap();
+            let refused = sound.commit(&[2], &[]).unwrap_err();
+            assert!(matches!(refused, JournalError::Unreadable { .. }), "cut at {cut}: {refused}");
+            assert_eq!(fs::read(sound.path()).unwrap(), bytes, "and it is left as it is");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_left_of_an_unfinished_write_behind_the_next_commit() {
     let mut bench = Bench::new();

@@ -5,6 +5,7 @@
 //! decides.
 
 pub(crate) mod disk;
+mod events;
 mod files;
 mod way;
 mod wire;
@@ -22,7 +23,7 @@ use controllers::follow::{Absent, Change, Line, follow};
 use controllers::lead::Holder;
 use controllers::node::duty::{Health, State};
 use controllers::trouble::Trouble;
-use controllers::writer::{Anything, Refused, Writer};
+use controllers::writer::Writer;
 use jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
@@ -136,7 +137,7 @@ pub async fn run(client: Client, options: Options, report: Arc<Report>, stop: im
     ));
     followers.spawn(follow::<PodPart, _>(client, paths.pods(), Absent::Wait, line, Seen::Pod));
     let (events, told) = mpsc::channel(MOST_EVENTS);
-    followers.spawn(tell(writer.clone(), options.node.clone(), told));
+    followers.spawn(events::write(writer.clone(), options.node.clone(), told));
     let trouble = Trouble::new("the API server");
     let (tasks, started) = (JoinSet::new(), Instant::now());
     let mut rim = Rim { writer, paths, plan, options, tasks, events, report, started, trouble, beat_at: started };
@@ -343,12 +344,12 @@ impl Rim {
                     self.report.meters.reclaimed(*reason);
                 }
                 for hold in holds {
-                    info!(network = name, ip = %hold.ip, pod = hold.holder.podref, "an address of an IPPool is reserved");
+                    info!(network = name, ip = %hold.ip, pod = hold.holder.podref, "an address of an IPPool or a pod is reserved");
                     self.report.meters.reserved();
                 }
             }
             (Ok(()), Local::Mend(holds)) => {
-                warn!(network = name, from_pools = holds.len(), "the journal was written anew");
+                warn!(network = name, from_elsewhere = holds.len(), "the journal was written anew");
                 self.report.meters.mended();
             }
             (Ok(()), Local::Grants(grants)) => {
@@ -400,16 +401,6 @@ impl Rim {
             Seen::Pod(Change::All(pods)) => self.plan.see_all_pods(pods),
             Seen::Pod(Change::One((name, pod))) => self.plan.see_pod(name, pod),
             Seen::Pod(Change::Gone((name, pod))) => self.plan.lose_pod(&name, &pod.uid),
-        }
-    }
-}
-
-/// Writes events one after the other. One that is there already was told before.
-async fn tell(writer: Writer, node: String, mut told: Receiver<(Cause, String)>) {
-    while let Some((cause, uid)) = told.recv().await {
-        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        if let Err(Refused::Failed(why)) = writer.ask::<Anything>(wire::tell(&cause, &node, &uid, &time)).await {
-            warn!(why, reason = cause.reason, "an event could not be written");
         }
     }
 }

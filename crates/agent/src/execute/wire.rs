@@ -1,6 +1,7 @@
 //! What goes over the wire: where objects are, the parts of them that are read, and the requests that are made.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use controllers::follow::{Revisioned, encoded};
 use controllers::slice::node::NODE;
@@ -131,9 +132,39 @@ impl Revisioned for PodPart {
 
     fn keep(self) -> (String, Pod) {
         let is_ended = self.is_ended();
-        let Metadata { name, namespace, uid, .. } = self.metadata;
-        (format!("{namespace}/{name}"), Pod { uid, is_ended })
+        let Metadata { name, namespace, uid, annotations, .. } = self.metadata;
+        let mut annotations = annotations.unwrap_or_default();
+        let static_uid = STATIC_UIDS.iter().find_map(|name| annotations.remove(*name)).unwrap_or_default();
+        let ips = annotations.get(NETWORK_STATUS).map(|text| addresses(text)).unwrap_or_default();
+        (format!("{namespace}/{name}"), Pod { uid, static_uid, is_ended, ips })
     }
+}
+
+/// The annotations of a static pod's stand-in with the UID that the kubelet gave the pod.
+const STATIC_UIDS: [&str; 2] = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
+/// The annotation of a pod with what it has on which network; Multus writes it.
+const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+
+/// What is read of one network there.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Attachment {
+    interface: String,
+    ips: Option<Vec<String>>,
+}
+
+/// The addresses in that annotation, each with its interface. One that cannot be read says nothing of the others.
+fn addresses(text: &str) -> Vec<(IpAddr, String)> {
+    let all: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+    let all = all.into_iter().filter_map(|one| serde_json::from_value::<Attachment>(one).ok());
+    let mut found = Vec::new();
+    for Attachment { interface, ips } in all {
+        let ips = ips.into_iter().flatten().filter_map(|ip| ip.split('/').next()?.parse().ok());
+        found.extend(ips.map(|ip: IpAddr| (ip, interface.clone())));
+    }
+    // There are many pods, and most have one or two.
+    found.shrink_to_fit();
+    found
 }
 
 /// An object of which all is read, and some kept.
@@ -303,8 +334,8 @@ pub(super) async fn is_gone(writer: &Writer, doubt: &Doubt) -> Result<bool, Stri
     let found = writer.look(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await;
     let Some(found) = found.map_err(|error| error.to_string())? else { return Ok(true) };
     let pod: PodPart = serde_json::from_value(found).map_err(|error| error.to_string())?;
-    let is_another = !doubt.uid.is_empty() && doubt.uid != pod.metadata.uid;
-    Ok(is_another || pod.is_ended())
+    let (_, pod) = pod.keep();
+    Ok(!pod.is(&doubt.uid) || pod.is_ended)
 }
 
 /// Whether the server answers.
@@ -316,4 +347,49 @@ pub(super) async fn beat(writer: &Writer, paths: &Paths) -> bool {
 pub(super) fn tell(cause: &Cause, node: &str, uid: &str, time: &str) -> Asked {
     let about = Reference { api_version: "v1", kind: "Node", namespace: "", name: node, uid };
     writer::event(&about, cause.reason, &cause.message, (MANAGER, time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(annotations: &Value) -> Pod {
+        let metadata = json!({"name": "b", "namespace": "a", "uid": "u", "annotations": annotations});
+        let part: PodPart =
+            serde_json::from_value(json!({"metadata": metadata, "status": {"phase": "Running"}})).unwrap();
+        let (name, pod) = part.keep();
+        assert_eq!((name.as_str(), pod.uid.as_str(), pod.is_ended), ("a/b", "u", false));
+        pod
+    }
+
+    #[test]
+    fn the_uid_of_a_static_pod_is_in_an_annotation_of_its_stand_in() {
+        for (annotations, is) in [
+            (Value::Null, false),
+            (json!({"kubernetes.io/config.source": "file"}), false),
+            (json!({"kubernetes.io/config.hash": "k"}), true),
+            (json!({"kubernetes.io/config.mirror": "k"}), true),
+            (json!({"kubernetes.io/config.mirror": "k", "kubernetes.io/config.hash": "k"}), true),
+        ] {
+            let pod = pod(&annotations);
+            assert_eq!(pod.is("k"), is, "{annotations}");
+            assert!(pod.is("u") && pod.is("") && !pod.is("other"));
+        }
+    }
+
+    #[test]
+    fn of_what_a_pod_says_of_its_networks_the_addresses_are_kept() {
+        let said = |text: &str| pod(&json!({"k8s.v1.cni.cncf.io/network-status": text})).ips;
+        let text = r#"[
+            {"name": "cluster", "interface": "eth0", "ips": ["10.244.0.5"], "default": true, "dns": {}},
+            {"name": "default/none", "interface": "net1", "mac": "02:00:00:00:00:01"},
+            {"name": "default/storage", "interface": "net2", "ips": ["10.0.0.7", "fd00::7/64", "x"]},
+            {"name": "default/odd", "interface": 5}, "odd", {"ips": null}, {"ips": ["10.0.0.8"]}
+        ]"#;
+        let expected = [("10.244.0.5", "eth0"), ("10.0.0.7", "net2"), ("fd00::7", "net2"), ("10.0.0.8", "")];
+        assert_eq!(said(text), expected.map(|(ip, ifname)| (ip.parse().unwrap(), ifname.to_owned())));
+        for text in ["", "null", "{}", "[", "[]"] {
+            assert_eq!(said(text), [], "{text}");
+        }
+    }
 }

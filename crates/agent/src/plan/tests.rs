@@ -1,6 +1,8 @@
 //! The plan over real files and a server in a few maps, that loses writes and answers and shows everything late: whatever happens, in
 //! the end both sides say the same, and nothing of anybody was lost.
 
+mod lost;
+
 use std::collections::VecDeque;
 
 use api::slices::Entry;
@@ -56,6 +58,12 @@ struct World {
     changed: Option<u64>,
     entry: Entry,
     shared: SharedPools,
+    pods: Vec<(String, Pod)>,
+    /// Whether the server leaves the interface out of entries.
+    is_pruning: bool,
+    /// Whether work on files does nothing, and says that it is done; and how often there was some.
+    is_idle: bool,
+    worked: u32,
 }
 
 /// Pools that all nodes share, of which nothing is known but whether they can be reached.
@@ -98,9 +106,26 @@ impl World {
             changed: Some(0),
             entry: Entry { uid: "u".into(), epoch: 3, slices: vec![slice], ..Entry::default() },
             shared: SharedPools::default(),
+            pods: Vec::new(),
+            is_pruning: false,
+            is_idle: false,
+            worked: 0,
         };
         world.restart();
         world
+    }
+
+    /// Time passes in steps as short as the agent's shortest; how many requests and how much work on files there was.
+    fn pass(&mut self, time: u64) -> (u32, u32) {
+        let before = (self.asked, self.worked);
+        for _ in 0..time / GATHERING {
+            while !self.news.is_empty() {
+                self.hear();
+            }
+            self.now += GATHERING;
+            self.act(Liveness::Alive);
+        }
+        (self.asked - before.0, self.worked - before.1)
     }
 
     fn place(&self) -> Place {
@@ -123,9 +148,15 @@ impl World {
     fn show_all(&mut self) {
         self.plan.see_node(Some("u"));
         self.show_meta();
-        self.plan.see_all_pools(self.pools.values().map(SeenPool::read).collect());
+        let pools = self.pools.values().map(SeenPool::read);
+        self.plan.see_all_pools(pools.filter(|pool| self.is_watched(pool)).collect());
         self.plan.see_all_reservations(self.reservations.values().map(SeenReservation::read).collect());
-        self.plan.see_all_pods(Vec::new());
+        self.plan.see_all_pods(self.pods.clone());
+    }
+
+    /// Pools are watched by their label.
+    fn is_watched(&self, pool: &SeenPool) -> bool {
+        pool.node.as_deref() == Some(self.plan.label())
     }
 
     fn show_meta(&mut self) {
@@ -167,8 +198,11 @@ impl World {
                 self.plan.fetched(&name, Outcome::Is(fetched), now);
             }
             Intent::Work(name, local) => {
-                let done = disk::work(&self.place(), &local, cni::journal::BootId([1; 16]));
-                assert_eq!(done, Ok(()));
+                self.worked += 1;
+                if !self.is_idle {
+                    let done = disk::work(&self.place(), &local, cni::journal::BootId([1; 16]));
+                    assert_eq!(done, Ok(()));
+                }
                 self.read();
                 self.plan.worked(&name, true, now);
             }
@@ -185,7 +219,8 @@ impl World {
                 let outcome = match outcome {
                     Outcome::Is((object, true)) => {
                         let seen = write.written(&name, before.as_ref().filter(|_| is_patch), revision(&object));
-                        assert_eq!(seen, SeenPool::read(&object), "what was written is what we take for written");
+                        let is_it = seen == SeenPool::read(&object) || self.is_pruning;
+                        assert!(is_it, "what was written is what we take for written");
                         Outcome::Is(seen)
                     }
                     Outcome::Is((object, false)) => Outcome::Is(SeenPool::read(&object)),
@@ -253,6 +288,9 @@ impl World {
             (there, _) => there.cloned().unwrap_or_default(),
         };
         merge(&mut object, body);
+        for entry in object["spec"]["allocations"].as_object_mut().into_iter().flatten().filter(|_| self.is_pruning) {
+            entry.1.as_object_mut().unwrap().remove("ifname");
+        }
         self.put(name, object.clone(), is_pool);
         let stored = if is_pool { &self.pools[name] } else { &self.reservations[name] };
         let answer = Outcome::Is((stored.clone(), true));
@@ -260,6 +298,11 @@ impl World {
     }
 
     fn put(&mut self, name: &str, mut object: Value, is_pool: bool) {
+        let all = if is_pool { &mut self.pools } else { &mut self.reservations };
+        // A write that changes nothing makes no new revision.
+        if all.get(name) == Some(&object) {
+            return;
+        }
         self.revision += 1;
         object["metadata"]["name"] = json!(name);
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
@@ -280,7 +323,12 @@ impl World {
     /// The oldest of the news arrives.
     fn hear(&mut self) {
         match self.news.pop_front() {
-            Some(News::Pool(object, true)) => self.plan.see_pool(SeenPool::read(&object)),
+            Some(News::Pool(object, true)) => {
+                let pool = SeenPool::read(&object);
+                if self.is_watched(&pool) {
+                    self.plan.see_pool(pool);
+                }
+            }
             Some(News::Pool(object, false)) => {
                 let pool = SeenPool::read(&object);
                 self.plan.lose_pool(&pool.name, pool.revision);
@@ -355,9 +403,30 @@ impl World {
 
     /// Somebody else edits the pool.
     fn edit(&mut self, offset: &str, entry: &Value) {
+        self.edit_specification(&json!({"allocations": {offset: entry}}));
+    }
+
+    fn edit_specification(&mut self, specification: &Value) {
         let Some(mut pool) = self.pools.get(POOL).cloned() else { return };
-        merge(&mut pool, &json!({"spec": {"allocations": {offset: entry}}}));
+        merge(&mut pool, &json!({"spec": specification}));
         self.put(POOL, pool, true);
+    }
+
+    /// The pool was there before anybody held anything, as somebody else wrote it; with the label of the node or without.
+    fn found(&mut self, is_labelled: bool, specification: &Value) {
+        let label = is_labelled.then(|| self.plan.label());
+        let object = json!({"metadata": {"labels": {"ipam.cadastre.dev/node": label}}, "spec": specification});
+        self.put(POOL, object, true);
+        self.restart();
+    }
+
+    /// The network status of a pod says this.
+    fn says(&mut self, name: &str, pod: Pod) {
+        self.pods.push((name.to_owned(), pod));
+    }
+
+    fn has_told(&self, reason: &str) -> usize {
+        self.told.iter().filter(|cause| cause.reason == reason).count()
     }
 
     fn held(&self) -> Allocations {

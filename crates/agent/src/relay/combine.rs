@@ -5,8 +5,10 @@
 //! together as one patch, in the order in which they came; reads that come meanwhile share the next read, which begins after all of them
 //! came. A patch of many that the server refuses is made in two halves.
 //!
-//! Nothing is sent, and nothing goes on being sent, that nobody waits for: what comes to the server after its plugin has gone another way
-//! would be in nobody's journal.
+//! What nobody waits for is not sent, and a request that the last one stopped waiting for is dropped. That keeps work from the server, and
+//! does not undo any: what was sent may be applied after its plugin has gone another way. Nothing is lost by that, because the plugin's
+//! journal had it as owed before the request was made, and keeps it so for longer than a request can be on its way
+//! (`cni::pool::release::OVERDUE`, 45 seconds).
 //!
 //! It knows neither sockets nor the server: what sends a request is given to it.
 
@@ -62,6 +64,27 @@ pub(super) struct Lines<S> {
     waiting: Mutex<HashMap<Line, Vec<Waiting>>>,
 }
 
+impl<S> Lines<S> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Line, Vec<Waiting>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a line away when the work on it ends before the line does, as it does by a fault: nobody would work on it again. Who waits in it
+/// is told, because what would tell them goes with the line.
+struct Unfinished<'a, S> {
+    lines: &'a Lines<S>,
+    line: Option<&'a Line>,
+}
+
+impl<S> Drop for Unfinished<'_, S> {
+    fn drop(&mut self) {
+        if let Some(line) = self.line {
+            self.lines.lines().remove(line);
+        }
+    }
+}
+
 impl<S, F> Lines<S>
 where
     S: Fn(Call) -> F + Send + Sync + 'static,
@@ -83,11 +106,7 @@ where
             // A task of its own: whoever came first may go away before the others have their answers.
             tokio::spawn(Arc::clone(self).work(line));
         }
-        told.await.unwrap_or_else(|_| late())
-    }
-
-    fn lines(&self) -> MutexGuard<'_, HashMap<Line, Vec<Waiting>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        tokio::time::timeout_at(until, told).await.map_or_else(|_| late(), |told| told.unwrap_or_else(|_| late()))
     }
 
     /// Whether nobody works on this line yet.
@@ -105,9 +124,12 @@ where
     }
 
     async fn work(self: Arc<Self>, line: Line) {
+        let mut unfinished = Unfinished { lines: &self, line: Some(&line) };
         while let Some(next) = self.next(&line) {
             self.make(next).await;
         }
+        // It is gone, and another one of its name may be there already.
+        unfinished.line = None;
     }
 
     /// Who is to be answered next; the line ends with the last.
@@ -151,9 +173,11 @@ where
             }
         };
         tokio::select! {
-            answer = (self.send)(call) => Some(answer),
+            // What nobody waits for any more is not begun either.
+            biased;
             () = tokio::time::sleep_until(until) => None,
             () = all_gone => None,
+            answer = async { (self.send)(call).await } => Some(answer),
         }
     }
 }
@@ -220,7 +244,7 @@ mod tests {
                 told.await.unwrap()
             })
         });
-        (Lines::new(Duration::from_secs(60), send), arrived)
+        (Lines::new(Duration::from_mins(1), send), arrived)
     }
 
     fn call(method: Method, target: &str, body: &str) -> Call {
@@ -400,6 +424,59 @@ mod tests {
         assert!(!tell.is_closed(), "one waits still");
         tasks[2].abort();
         tell.closed().await;
+    }
+
+    #[tokio::test]
+    async fn a_line_whose_work_fails_ends_and_the_next_request_begins_another() {
+        let (arrive, mut arrived) = mpsc::unbounded_channel::<Sent>();
+        let send: Server = Box::new(move |call| {
+            let arrive = arrive.clone();
+            Box::pin(async move {
+                let (tell, told) = oneshot::channel();
+                arrive.send((call, tell)).unwrap();
+                told.await.expect("the test makes the work on the line fail")
+            })
+        });
+        let lines = Lines::new(Duration::from_mins(1), send);
+        let (first, tasks) = while_one_is_under_way(&lines, &mut arrived, vec![patch(1), patch(2), patch(3)]).await;
+        drop(first);
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap_err().0, StatusCode::GATEWAY_TIMEOUT);
+        }
+        assert!(lines.lines().is_empty(), "nothing is left of the line");
+        let (next, tasks) = while_one_is_under_way(&lines, &mut arrived, vec![patch(4)]).await;
+        next.1.send(Ok(said(200, ""))).unwrap();
+        for task in tasks {
+            assert_eq!(heard(task).await.0, 200);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_late_is_not_sent() {
+        let (lines, mut arrived) = lines();
+        for _ in 0..100 {
+            let (tell, told) = oneshot::channel();
+            let call = patch(1);
+            let steps = super::steps(&call).unwrap();
+            let mut late = [Waiting { call, steps, until: Instant::now(), tell }];
+            assert!(lines.send(&mut late).await.is_none());
+            drop(told);
+            late[0].until += Duration::from_secs(1);
+            assert!(lines.send(&mut late).await.is_none(), "nobody waits");
+        }
+        assert!(arrived.try_recv().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_longer_than_the_patience_whatever_becomes_of_the_line() {
+        let (lines, _arrived) = lines();
+        let (line, _) = super::line(&patch(1)).unwrap();
+        // A line that nobody works on.
+        lines.lines().insert(line, Vec::new());
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(Duration::from_hours(1), lines.pass(patch(1))).await;
+        assert_eq!(answer.expect("it ends").unwrap_err().0, StatusCode::GATEWAY_TIMEOUT);
+        assert_eq!(begun.elapsed(), Duration::from_mins(1));
     }
 
     #[tokio::test(start_paused = true)]

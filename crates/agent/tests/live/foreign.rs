@@ -58,6 +58,32 @@ async fn an_entry_that_others_take_out_is_put_back_while_it_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pool_whose_range_was_edited_is_told_and_left_alone_until_it_is_mended() {
+    let fixture = Fixture::new().await;
+    let _controller = grant_slices(&fixture);
+    let machine = Machine::join(&fixture, "a", ipam()).await;
+    let _agent = machine.start(&fixture);
+    define(&fixture, "net", ipam()).await;
+    machine.granted(|_| true).await;
+    machine.add("one").unwrap();
+    fixture.until(POOLS, POOL, |pool| shown(pool) == ["10.0.0.1 default/one"]).await;
+    let of = |range: &str| json!({"spec": {"range": range}});
+    fixture.send(Method::PATCH, &format!("{POOLS}/{POOL}"), &of("10.0.9.0/28")).await.unwrap();
+    let event = told(&fixture, "a", "PoolUnreadable").await;
+    let message =
+        format!("The IPPool {POOL} of network net cannot be read: its spec.range is 10.0.9.0/28, and not 10.0.0.0/28");
+    assert_eq!(event["message"], message);
+    assert_eq!(machine.add("two"), Ok("10.0.0.2".to_owned()));
+    // That the agent has seen the pod shows in what it reserves.
+    fixture.until(RESERVATIONS, "10.0.0.2", |one| !one.is_null()).await;
+    assert_eq!(shown(&fixture.get(&format!("{POOLS}/{POOL}")).await), ["10.0.0.1 default/one"]);
+    fixture.send(Method::PATCH, &format!("{POOLS}/{POOL}"), &of("10.0.0.0/28")).await.unwrap();
+    let expected = ["10.0.0.1 default/one", "10.0.0.2 default/two"];
+    fixture.until(POOLS, POOL, |pool| shown(pool) == expected).await;
+    assert_eq!(machine.held(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_nodes_that_were_given_one_slice_are_told() {
     let fixture = Fixture::new().await;
     let (one, two) = (Machine::join(&fixture, "a", ipam()).await, Machine::join(&fixture, "b", ipam()).await);

@@ -75,6 +75,22 @@ pub(crate) async fn define(fixture: &Fixture, name: &str, mut ipam: Value) {
     }
 }
 
+/// The server shows a pod on a node, which says that it has these addresses.
+pub(crate) async fn run_pod(fixture: &Fixture, name: &str, node: &str, ips: &[&str]) {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    match fixture.send(Method::POST, "/api/v1/namespaces/default/serviceaccounts", &account).await {
+        Ok(_) | Err((409, _)) => {}
+        Err(refused) => panic!("{refused:?}"),
+    }
+    let status = json!([{"name": "default/net", "interface": "net1", "ips": ips}]).to_string();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/network-status": status}},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+    });
+    fixture.send(Method::POST, "/api/v1/namespaces/default/pods", &pod).await.unwrap();
+}
+
 /// See the module.
 pub(crate) struct Machine {
     pub(crate) name: String,

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::machine::{Machine, POOLS, RESERVATIONS, define, grant_slices, shown};
+use crate::machine::{Machine, POOLS, RESERVATIONS, define, grant_slices, run_pod, shown};
 
 const POOL: &str = "a-10.0.0.0-28";
 
@@ -98,5 +98,32 @@ async fn a_machine_that_was_made_anew_under_its_name_knows_what_is_in_use() {
     let _agent = anew.start(&fixture);
     anew.granted(|_| true).await;
     assert_eq!(anew.held(), ["10.0.0.1 default/one"]);
+    assert_eq!(anew.add("two"), Ok("10.0.0.2".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_pool_was_told_of_before_the_disk_was_lost_is_known_from_the_pods() {
+    let fixture = Fixture::new().await;
+    let _controller = grant_slices(&fixture);
+    let machine = Machine::join(&fixture, "a", ipam()).await;
+    let agent = machine.start(&fixture);
+    define(&fixture, "net", ipam()).await;
+    machine.granted(|_| true).await;
+    machine.add("one").unwrap();
+    fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
+    machine.cut(true);
+    machine.add("two").unwrap();
+    agent.stop().await;
+    for (pod, ip) in [("one", "10.0.0.1"), ("two", "10.0.0.2")] {
+        run_pod(&fixture, pod, "a", &[ip]).await;
+    }
+    let anew = Machine::new("a", ipam());
+    let _agent = anew.start(&fixture);
+    anew.granted(|_| true).await;
+    let expected = ["10.0.0.1 default/one", "10.0.0.2 default/two"];
+    assert_eq!(anew.held(), expected);
+    fixture.until(POOLS, POOL, |pool| shown(pool) == expected).await;
+    assert_eq!(anew.add("three"), Ok("10.0.0.3".to_owned()));
+    // A pod that comes again in another sandbox has the address that it had.
     assert_eq!(anew.add("two"), Ok("10.0.0.2".to_owned()));
 }

@@ -4,23 +4,12 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::machine::{Machine, POOLS, RESERVATIONS, shown};
+use crate::machine::{Machine, POOLS, RESERVATIONS, run_pod, shown};
 
 const POOL: &str = "10.0.0.0-24";
-const PODS: &str = "/api/v1/namespaces/default/pods";
 
 fn ipam() -> Value {
     json!({"range": "10.0.0.0/24"})
-}
-
-async fn pod(fixture: &Fixture, name: &str, node: &str) {
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    fixture.send(Method::POST, "/api/v1/namespaces/default/serviceaccounts", &account).await.unwrap();
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
-    });
-    fixture.send(Method::POST, PODS, &pod).await.unwrap();
 }
 
 /// An entry that whereabouts made, of a pod that no journal knows.
@@ -78,7 +67,7 @@ async fn a_sandbox_that_vanished_is_given_back_and_what_others_have_is_not() {
 async fn after_a_reboot_only_pods_that_are_still_there_keep_their_entries() {
     let fixture = Fixture::new().await;
     let mut machine = Machine::sharing(&fixture, "a", ipam()).await;
-    pod(&fixture, "stays", "a").await;
+    run_pod(&fixture, "stays", "a", &[]).await;
     machine.add("stays").unwrap();
     machine.add("goes").unwrap();
     machine.reboot();

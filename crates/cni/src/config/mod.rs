@@ -36,6 +36,10 @@ const MOST_RANGES: usize = 256;
 /// Addresses rest at most this long, in seconds; what ended earlier is not remembered for sure.
 const LONGEST_COOLDOWN: u64 = 86_400;
 
+/// Where GC has the attachments that are still there. The second name is that of the specification's first text of 1.1.0, and libcni
+/// says both.
+const VALID: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+
 /// What every command needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conf {
@@ -111,34 +115,9 @@ impl Conf {
     pub fn read(text: &[u8], look: impl FnOnce(&str) -> Result<Flat, Failure>) -> Result<Self, Failure> {
         let tree: Value = serde_json::from_slice(text)
             .map_err(|error| Failure::new(Code::Decode, format!("the network configuration is no JSON: {error}")))?;
-        let Value::Object(tree) = tree else {
+        let Value::Object(mut tree) = tree else {
             return Err(Failure::new(Code::Decode, "the network configuration is no JSON object"));
         };
-        Self::of(tree, look)
-    }
-
-    /// Reads a configuration, or every one of a list of them that has an `ipam` of our types, as the owner of a network writes it.
-    pub fn read_all(text: &[u8], look: impl Fn(&str) -> Result<Flat, Failure>) -> Result<Vec<Self>, Failure> {
-        let tree: Value = serde_json::from_slice(text)
-            .map_err(|error| Failure::new(Code::Decode, format!("the network configuration is no JSON: {error}")))?;
-        let Some(plugins) = tree["plugins"].as_array() else { return Ok(vec![Self::read(text, look)?]) };
-        let ours = plugins.iter().filter_map(Value::as_object).filter(|plugin| {
-            let kind = plugin.get("ipam").and_then(|ipam| ipam["type"].as_str());
-            kind.is_some_and(|kind| TYPES.contains(&kind))
-        });
-        let whole = |plugin: &Map<String, Value>| {
-            let mut plugin = plugin.clone();
-            for key in ["name", "cniVersion"] {
-                if !tree[key].is_null() {
-                    plugin.insert(key.to_owned(), tree[key].clone());
-                }
-            }
-            Self::of(plugin, &look)
-        };
-        ours.map(whole).collect()
-    }
-
-    fn of(mut tree: Map<String, Value>, look: impl FnOnce(&str) -> Result<Flat, Failure>) -> Result<Self, Failure> {
         let root = Object::new(&tree, "");
         let name = root.text("name")?.to_owned();
         if name.is_empty() {
@@ -281,10 +260,7 @@ impl Conf {
     /// The attachments that GC leaves; none if the runtime did not list them, which is not the same as an empty list.
     pub fn valid_attachments(&self) -> Result<Option<Vec<Attachment>>, Failure> {
         let root = Object::new(&self.tree, "");
-        let key = "cni.dev/valid-attachments";
-        if root.list(key)?.is_none() {
-            return Ok(None);
-        }
+        let Some(key) = VALID.into_iter().find(|key| root.value(key).is_some()) else { return Ok(None) };
         let read = |object: Object<'_>| -> Result<Attachment, Failure> {
             Ok((object.text("containerID")?.to_owned(), object.text("ifname")?.to_owned()))
         };

@@ -220,20 +220,15 @@ fn an_empty_list_of_attachments_is_not_the_same_as_none() {
     assert!(
         conf_of(&tree).unwrap().valid_attachments().unwrap_err().message.starts_with("cni.dev/valid-attachments[0]: ")
     );
-}
-
-#[test]
-fn of_a_list_each_plugin_of_ours_has_the_name_and_version_of_the_list() {
-    let list = json!({"cniVersion": "1.0.0", "name": "list", "plugins": [
-        {"type": "tuning"},
-        {"type": "bridge", "ipam": {"type": "host-local"}},
-        {"type": "macvlan", "ipam": {"type": "whereabouts", "range": "10.0.0.0/8", "node_slice_size": "/22"}},
-    ]});
-    let confs = Conf::read_all(list.to_string().as_bytes(), |_| Ok(None)).unwrap();
-    assert_eq!(confs.len(), 1);
-    assert_eq!((confs[0].name.as_str(), confs[0].version, confs[0].is_sliced), ("list", Version::V1_0_0, true));
-    let single = Conf::read_all(with(json!({})).to_string().as_bytes(), |_| Ok(None)).unwrap();
-    assert_eq!(single[0].name, "mynet");
+    let mut tree = with(json!({}));
+    tree["cni.dev/attachments"] = json!([{"containerID": "c", "ifname": "net1"}]);
+    assert_eq!(conf_of(&tree).unwrap().valid_attachments(), Ok(Some(vec![("c".into(), "net1".into())])));
+    tree["cni.dev/valid-attachments"] = json!([]);
+    assert_eq!(
+        conf_of(&tree).unwrap().valid_attachments(),
+        Ok(Some(Vec::new())),
+        "the name of the specification counts"
+    );
 }
 
 #[test]

@@ -205,8 +205,24 @@ fn status_is_whether_add_could_be_served() {
     assert_eq!(node.held(), 1, "and it changes nothing");
     let elsewhere = node.call("STATUS").conf("/name", json!("elsewhere")).exec();
     assert_eq!(elsewhere.code(), 50);
-    let unsliced = node.call("STATUS").conf("/ipam/fast_ipam", json!(false)).exec();
-    assert_eq!(unsliced.code(), 50);
+}
+
+#[test]
+fn status_tells_what_is_wrong_apart_from_what_is_not_there_yet() {
+    let node = Node::whole("10.0.0.0/24", json!({}));
+    let status = |pointer: &str, value: Value| node.call("STATUS").conf(pointer, value).exec().failure();
+    for (pointer, value, told) in [
+        ("/ipam/range", json!("10.0.0.0/99"), "ipam.range"),
+        ("/ipam/exclude", json!(["x"]), "ipam.exclude[0]"),
+        ("/ipam/fast_ipam", json!(false), "ipam.kubernetes.kubeconfig: missing"),
+    ] {
+        let (code, message, _) = status(pointer, value);
+        assert!(code == 7 && message.starts_with(told), "{code} {message}");
+    }
+    fs::write(node.place().grants(), "no grants").unwrap();
+    assert_eq!(node.call("STATUS").exec().code(), 5, "what cannot be read");
+    fs::remove_file(node.place().grants()).unwrap();
+    assert_eq!(node.call("STATUS").exec().code(), 50, "no agent was there yet");
 }
 
 #[test]
@@ -303,33 +319,49 @@ fn whose_namespace_is_gone_gives_way_on_need() {
     assert_eq!(node.held(), 2);
 }
 
+/// Puts an address that somebody else gave into the journal, as the agent does: container, interface, pod.
+fn reserve(node: &Node, address: &str, [container, ifname, pod]: [&str; 3]) {
+    let place = node.place();
+    let lock = Lock::take(&place, PATIENCE).unwrap();
+    let (journal, image) = Journal::open(&place, &lock).unwrap();
+    let book = image.book();
+    let reserved = Holding {
+        sequence: book.next(),
+        at: 0,
+        boot: BootId::UNKNOWN,
+        origin: Origin::Foreign,
+        container: container.into(),
+        ifname: ifname.into(),
+        conf: "".into(),
+        pod: pod.into(),
+        uid: "".into(),
+        netns: Netns::default(),
+        home: "".into(),
+        ips: Ips::of(&[Ip { address: address.parse().unwrap(), length: 24 }]),
+    };
+    journal.commit(&book, &[Record::Hold(reserved)], Renewal { id: [1; 16], boot: BootId::UNKNOWN }).unwrap();
+}
+
 #[test]
 fn what_others_reserved_is_not_given_but_to_the_pod_that_it_is_for() {
     let node = Node::whole("10.0.0.0/24", json!({}));
-    let place = node.place();
-    {
-        let lock = Lock::take(&place, PATIENCE).unwrap();
-        let (journal, image) = Journal::open(&place, &lock).unwrap();
-        let book = image.book();
-        let reserved = Holding {
-            sequence: book.next(),
-            at: 0,
-            boot: BootId::UNKNOWN,
-            origin: Origin::Foreign,
-            container: "".into(),
-            ifname: "net1".into(),
-            conf: "".into(),
-            pod: "default/owner".into(),
-            uid: "".into(),
-            netns: Netns::default(),
-            home: "".into(),
-            ips: Ips::of(&[Ip { address: "10.0.0.1".parse().unwrap(), length: 24 }]),
-        };
-        journal.commit(&book, &[Record::Hold(reserved)], Renewal { id: [1; 16], boot: BootId::UNKNOWN }).unwrap();
-    }
+    reserve(&node, "10.0.0.1", ["", "net1", "default/owner"]);
     assert_eq!(node.add("other"), ["10.0.0.2/24"]);
     assert_eq!(node.add("owner"), ["10.0.0.1/24"]);
     assert_eq!(node.held(), 2);
+}
+
+#[test]
+fn what_a_container_has_of_old_without_an_interface_comes_back_with_it() {
+    let node = Node::whole("10.0.0.0/24", json!({}));
+    reserve(&node, "10.0.0.1", ["old", "", "default/old"]);
+    assert!(node.call("ADD").of("old", "net2").exec().is_success);
+    assert!(node.call("DEL").of("other", "net1").exec().is_silent());
+    assert!(node.call("DEL").of("old", "net2").exec().is_silent());
+    assert_eq!(node.held(), 1, "what names its interface goes first, and with it nothing else");
+    assert!(node.call("DEL").of("old", "net1").exec().is_silent());
+    assert_eq!(node.held(), 0);
+    assert_eq!(node.add("next"), ["10.0.0.1/24"]);
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use cni::journal::Image;
+use cni::grants::Grants;
+use cni::journal::{BootId, Image, Journal, Record, Renewal};
+use cni::lock::{Lock, PATIENCE};
+use cni::plugin::hexadecimal;
 use serde_json::json;
 
 use crate::harness::{Answer, Call, Node, PROGRAM, answer};
@@ -89,7 +92,7 @@ fn a_damaged_journal_gives_nothing_new_and_still_takes_back() {
     fs::write(node.place().journal(), &bytes).unwrap();
     let (code, message, _) = node.of("ADD", "d").exec().failure();
     assert!(code == 5 && message.contains("journal is damaged at byte "), "{message}");
-    assert_eq!(node.call("STATUS").exec().code(), 50);
+    assert_eq!(node.call("STATUS").exec().code(), 5);
     assert_eq!(node.add("a"), ["10.0.0.1/24"], "what is known is said");
     node.del("a");
     assert_eq!(node.of("ADD", "d").exec().code(), 5, "one that ended does not mend it");
@@ -99,6 +102,73 @@ fn a_damaged_journal_gives_nothing_new_and_still_takes_back() {
     assert!(code == 5 && message.contains("cannot be read"), "{message}");
     assert_eq!(node.of("DEL", "b").exec().code(), 5);
     assert_eq!(fs::read(node.place().journal()).unwrap(), &sound[..40], "and it is left as it is");
+}
+
+#[test]
+fn a_mend_that_was_cut_off_at_any_step_gives_nothing_twice() {
+    let node = Node::whole("10.0.0.0/24", json!({}));
+    node.add("a");
+    node.add("b");
+    let (place, new) = (node.place(), node.place().journal().with_extension("new"));
+    let old = fs::read(place.journal()).unwrap();
+    let image = Image::read(&place).unwrap();
+    let known = hexadecimal(&image.header().unwrap().id);
+    let grants = Grants { journal: Some(known), ..Grants::read(&place).unwrap() };
+    node.write_grants(&grants);
+    // What the agent writes: the same holdings under another name.
+    let (id, book) = ([9; 16], image.book());
+    let records: Vec<_> = book.holdings().iter().cloned().map(Record::Hold).collect();
+    let lock = Lock::take(&place, PATIENCE).unwrap();
+    Journal::begin(&place, &lock, book.next(), &records, Renewal { id, boot: BootId::UNKNOWN }).unwrap();
+    drop(lock);
+    let mended = fs::read(place.journal()).unwrap();
+    let is_as_before = |at: &str| {
+        assert_eq!(node.add("a"), ["10.0.0.1/24"], "{at}");
+        assert_eq!(node.add("c"), ["10.0.0.3/24"], "{at}");
+        node.del("c");
+    };
+
+    // The new journal is written, in part or whole, and not in its place.
+    for cut in [0, 63, 64, 100, mended.len()] {
+        fs::write(place.journal(), &old).unwrap();
+        fs::write(&new, &mended[..cut]).unwrap();
+        is_as_before(&format!("{cut} bytes beside it"));
+    }
+    // It is in its place, and the grants still name the other.
+    fs::rename(&new, place.journal()).unwrap();
+    for call in ["ADD", "STATUS"] {
+        let (code, message, _) = node.of(call, "c").exec().failure();
+        let expected = if call == "ADD" { 11 } else { 50 };
+        assert!(code == expected && message.contains("and the agent knows"), "{call}: {code} {message}");
+    }
+    node.del("b");
+    assert_eq!(node.held(), 1, "and it takes back");
+    // The grants are beside their place too; then they are there.
+    let named = Grants { journal: Some(hexadecimal(&id)), ..grants };
+    fs::write(place.grants().with_extension("new"), "{\"version\": 1, \"jour").unwrap();
+    assert_eq!(node.of("ADD", "c").exec().code(), 11);
+    node.write_grants(&named);
+    assert_eq!(node.add("a"), ["10.0.0.1/24"]);
+    assert_eq!(node.add("c"), ["10.0.0.2/24"]);
+}
+
+#[test]
+fn a_first_commit_that_was_cut_off_gave_nothing() {
+    let node = Node::whole("10.0.0.0/24", json!({}));
+    node.add("lost");
+    let whole = fs::read(node.place().journal()).unwrap();
+    for cut in [0, 1, 64, end(&node), whole.len()] {
+        fs::remove_file(node.place().journal()).unwrap();
+        fs::write(node.place().journal().with_extension("new"), &whole[..cut]).unwrap();
+        assert!(node.of("DEL", "lost").exec().is_silent(), "{cut} bytes beside it");
+        assert_eq!(node.add("next"), ["10.0.0.1/24"], "{cut} bytes beside it");
+    }
+    // A journal without a byte is not one that was never there: what made it so may have taken holdings with it.
+    fs::write(node.place().journal(), "").unwrap();
+    for call in ["ADD", "DEL", "STATUS"] {
+        let (code, message, _) = node.of(call, "next").exec().failure();
+        assert!(code == 5 && message.contains("cannot be read"), "{call}: {code} {message}");
+    }
 }
 
 /// Runs the program where no file may grow beyond `blocks` of 512 bytes, as on a full disk.

@@ -1,22 +1,25 @@
-//! What needs a cluster of ours with agents: how soon what nobody gave back is free again, and what an agent and a pod cost the API server
-//! where there are many nodes and networks.
+//! What needs a cluster of ours with agents: how soon the API shows who has an address, how soon what nobody gave back is free again, and
+//! what an agent and a pod cost the API server where there are many nodes and networks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Map, Value, json};
 
-use super::rows::{Load, Metric};
+use super::calls::Outcome;
+use super::rows::{Load, Metric, Pace};
 use crate::bench::measure::exact;
-use crate::e2e::cni::cluster::{Api, Cluster, Home, IP_POOLS, NODES, SLICE_POOLS, eventually};
-use crate::e2e::cni::machine::{Machine, Network};
+use crate::e2e::cni::books;
+use crate::e2e::cni::cluster::{Api, Cluster, Home, IP_POOLS, NODES, RESERVATIONS, SLICE_POOLS, eventually};
+use crate::e2e::cni::machine::{Machine, Network, Sandbox};
 use crate::e2e::method::Method;
 
 /// How many nodes and networks there are, and how many pods are given addresses of each network.
@@ -26,6 +29,11 @@ const PODS: usize = 10;
 const CASE: &str = "bench";
 /// How many sandboxes vanish.
 const VANISHING: usize = 20;
+/// How many addresses are given one after the other until each is shown, and how many at once.
+const SHOWN: usize = 200;
+const BURST: usize = 100;
+/// How long is waited between two looks at what is shown. A look takes about as long.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// How long what has thousands of objects may take, and how long nothing may happen until all has.
 const PATIENCE: Duration = Duration::from_mins(3);
 const SILENCE: Duration = Duration::from_secs(2);
@@ -40,14 +48,7 @@ impl Ours<'_> {
     /// Sandboxes vanish and no DEL comes: how long the last of their addresses is in the journal or in an `IPPool`. The API knows of half
     /// of the pods, and has them still: another sandbox of them may come, so these take longest.
     pub(super) fn reclaimed(&self, folder: &Path) -> Result<f64> {
-        let cluster = Cluster::ours(self.cadastre, Home::Inside, &[], folder)?;
-        let network = Network::sliced("lost", CASE, "10.0.0.0/24", "/26");
-        let mut api = cluster.api();
-        api.define(&network.name, network.ipam.clone())?;
-        api.join(CASE, std::iter::once("node".to_owned()))?;
-        let machine = Machine::new(&cluster, self.plugin, folder, "node")?;
-        machine.start_agent()?;
-        machine.granted(&network, 1)?;
+        let One { _cluster, mut api, network, machine } = self.one("10.0.0.0/24", "/26", folder)?;
         let mut sandboxes = Vec::new();
         for number in 0..VANISHING {
             let name = format!("pod-{number}");
@@ -79,6 +80,39 @@ impl Ours<'_> {
             Ok(())
         })?;
         Ok(began.elapsed().as_secs_f64() * 1e9)
+    }
+
+    /// A cluster with one network and one node, which has a slice of it.
+    fn one(&self, range: &str, size: &str, folder: &Path) -> Result<One> {
+        let cluster = Cluster::ours(self.cadastre, Home::Inside, &[], folder)?;
+        let network = Network::sliced("one", CASE, range, size);
+        let mut api = cluster.api();
+        api.define(&network.name, network.ipam.clone())?;
+        api.join(CASE, std::iter::once("node".to_owned()))?;
+        let machine = Machine::new(&cluster, self.plugin, folder, "node")?;
+        machine.start_agent()?;
+        machine.granted(&network, 1)?;
+        Ok(One { machine, network, api, _cluster: cluster })
+    }
+
+    /// How long it takes from the answer to an ADD until the API has the address in an `IPPool` and a reservation of it: one after the
+    /// other, and many at once.
+    pub(super) fn mirror(&self, folder: &Path) -> Result<[(Pace, Outcome); 2]> {
+        let mut one = self.one("10.0.0.0/16", "/22", folder)?;
+        let mut in_turn = Vec::new();
+        for number in 0..SHOWN {
+            let sandbox = one.machine.sandbox("default", &format!("pod-{number}"), "")?;
+            let ip = added(&one.machine, &one.network, &sandbox)?;
+            let answered = Instant::now();
+            one.until_shows(&[ip])?;
+            in_turn.push(answered.elapsed());
+            one.machine.del(&one.network, &sandbox)?;
+            one.until_shows(&[])?;
+        }
+        let sandboxes = (0..BURST).map(|number| one.machine.sandbox("default", &format!("burst-{number}"), ""));
+        let sandboxes: Vec<Sandbox> = sandboxes.collect::<Result<_>>()?;
+        let burst = one.burst(&sandboxes)?;
+        Ok([(Pace::InTurn, Outcome::new(in_turn)), (Pace::Burst, Outcome::new(burst))])
     }
 
     /// What goes from the server to a node of a large cluster: when its agent starts, when a further node joins, and when pods come and
@@ -128,6 +162,91 @@ impl Ours<'_> {
         let path = meter.rest() - before;
         let all = [(Load::Start, started), (Load::Join, joined), (Load::Path, path)];
         Ok(all.into_iter().map(|(load, bytes)| (Metric::Load(load), exact(bytes))).collect())
+    }
+}
+
+/// A cluster with one network and one node, whose agent ends before its server does.
+struct One {
+    machine: Machine,
+    network: Network,
+    api: Api,
+    _cluster: Cluster,
+}
+
+impl One {
+    /// Waits until the API shows these, and nothing else.
+    fn until_shows(&mut self, expected: &[IpAddr]) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let shown = Shown::look(&mut self.api)?;
+            if shown.is(&self.network, expected) {
+                return Ok(());
+            }
+            ensure!(began.elapsed() < PATIENCE, "the API should show {expected:?}, and shows {shown:?}");
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    /// All at once: how long each takes.
+    fn burst(&mut self, sandboxes: &[Sandbox]) -> Result<Vec<Duration>> {
+        let Self { machine, network, api, .. } = self;
+        let (machine, network) = (&*machine, &*network);
+        let began = Instant::now();
+        thread::scope(|scope| {
+            let add = |sandbox: &Sandbox| Ok::<_, anyhow::Error>((added(machine, network, sandbox)?, Instant::now()));
+            let hands: Vec<_> = sandboxes.iter().map(|sandbox| scope.spawn(move || add(sandbox))).collect();
+            let mut seen = BTreeMap::new();
+            while seen.len() < sandboxes.len() {
+                let shown = Shown::look(api)?;
+                let now = Instant::now();
+                for ip in shown.whole(network) {
+                    seen.entry(ip).or_insert(now);
+                }
+                ensure!(began.elapsed() < PATIENCE, "of {} addresses {} are shown", sandboxes.len(), seen.len());
+                thread::sleep(BETWEEN_LOOKS);
+            }
+            let took = hands.into_iter().map(|hand| {
+                let (ip, answered) = hand.join().map_err(|_| anyhow!("a hand fell over"))??;
+                let seen = seen.get(&ip).with_context(|| format!("{ip} is not shown"))?;
+                // The agent may be sooner than the runtime.
+                Ok(seen.saturating_duration_since(answered))
+            });
+            took.collect()
+        })
+    }
+}
+
+/// The address that a pod is given.
+fn added(machine: &Machine, network: &Network, sandbox: &Sandbox) -> Result<IpAddr> {
+    let ips = machine.add(network, sandbox)?;
+    let ip = ips.first().and_then(|ip| ip.split('/').next()).with_context(|| format!("given: {ips:?}"))?;
+    Ok(ip.parse()?)
+}
+
+/// What the API shows at one moment.
+#[derive(Debug)]
+struct Shown {
+    entries: BTreeSet<IpAddr>,
+    reservations: BTreeSet<String>,
+}
+
+impl Shown {
+    fn look(api: &mut Api) -> Result<Self> {
+        let entries = books::shown(&api.list(IP_POOLS)?)?.into_keys().collect();
+        let reservations = api.list(RESERVATIONS)?;
+        let names = reservations.iter().filter_map(|one| one["metadata"]["name"].as_str());
+        Ok(Self { entries, reservations: names.map(str::to_owned).collect() })
+    }
+
+    /// What has an entry and a reservation.
+    fn whole(&self, network: &Network) -> impl Iterator<Item = IpAddr> {
+        let is_reserved = |ip: &IpAddr| self.reservations.contains(&books::reservation(&network.name, *ip));
+        self.entries.iter().copied().filter(is_reserved)
+    }
+
+    fn is(&self, network: &Network, expected: &[IpAddr]) -> bool {
+        let counts = [self.entries.len(), self.reservations.len()];
+        counts == [expected.len(); 2] && self.whole(network).eq(expected.iter().copied())
     }
 }
 

@@ -88,6 +88,15 @@ pub(super) fn run(wanted: &BTreeSet<Metric>, programs: &Programs, folder: &Path)
         let took = ours.reclaimed(&folder.join("reclaimed"))?;
         set(&mut figures, Metric::Reclaimed, took, Metric::Reclaimed.unit());
     }
+    if wants(&|metric| matches!(metric, Metric::Mirror(..))) {
+        eprintln!("ours: until the API shows who has an address");
+        for (pace, outcome) in ours.mirror(&folder.join("mirror"))? {
+            for (part, percent) in [(Part::Median, 50), (Part::Tail, 99)] {
+                let metric = Metric::Mirror(pace, part);
+                set(&mut figures, metric, outcome.percentile(percent), metric.unit());
+            }
+        }
+    }
     if wants(&|metric| matches!(metric, Metric::Load(_))) {
         eprintln!("ours: what a node of a large cluster is sent");
         for (metric, bytes) in ours.load(&folder.join("load"))? {

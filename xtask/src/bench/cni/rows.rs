@@ -21,8 +21,19 @@ pub(super) enum Metric {
     Slice(bool),
     /// From when sandboxes vanish until their addresses are free.
     Reclaimed,
+    /// From when an ADD is answered until the API shows who has the address.
+    Mirror(Pace, Part),
     /// What the API server sends to a node, of 5,000 with 10 networks.
     Load(Load),
+}
+
+/// How ADDs come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pace {
+    /// One after the other, each when the one before is shown.
+    InTurn,
+    /// A hundred at once.
+    Burst,
 }
 
 /// When it does.
@@ -57,7 +68,11 @@ pub(super) enum Part {
 impl Metric {
     pub(super) fn unit(self) -> Unit {
         match self {
-            Self::Add(_, part) | Self::Nodes(_, part) | Self::Pool(_, part) | Self::Storm(part) => match part {
+            Self::Add(_, part)
+            | Self::Nodes(_, part)
+            | Self::Pool(_, part)
+            | Self::Storm(part)
+            | Self::Mirror(_, part) => match part {
                 Part::Rate => Unit::PerSecond,
                 Part::Median | Part::Tail | Part::Most => Unit::Nanoseconds,
                 Part::Errors | Part::Twice => Unit::Number,
@@ -226,7 +241,25 @@ pub(super) fn lines() -> Vec<Line> {
 /// Those of agents.
 fn clusters() -> Vec<Line> {
     let line = |name, what, metric, against, target| Line { name, what, metric, against, target };
+    let mirror =
+        |name, what, pace, part, target| line(name, what, Metric::Mirror(pace, part), Against::Nothing, target);
     vec![
+        mirror(
+            "mirror",
+            "ADDs one after the other, until IPPool and reservation show it: half of them are not slower",
+            Pace::InTurn,
+            Part::Median,
+            Target::Shown,
+        ),
+        mirror("mirror-p99", "99 % of them are not slower", Pace::InTurn, Part::Tail, Target::AtMost(100e6)),
+        mirror(
+            "mirror-burst",
+            "100 ADDs at once, the same: half of them are not slower",
+            Pace::Burst,
+            Part::Median,
+            Target::Shown,
+        ),
+        mirror("mirror-burst-p99", "99 % of them are not slower", Pace::Burst, Part::Tail, Target::Shown),
         line(
             "reclaimed",
             "20 sandboxes vanish without a DEL: the last of their addresses is free again",

@@ -21,7 +21,7 @@ use crate::e2e::client::{Client, Promise, Reply, Target};
 use crate::e2e::method::Method;
 use crate::e2e::restarting::Restarting;
 use crate::e2e::servers::Servers;
-use crate::parts::Part;
+use crate::parts::{self, Part};
 
 /// How long whatever controllers and agents do may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 const QUARANTINE: &str = "--slice-quarantine=1s";
 
 pub(crate) const NODES: &str = "/api/v1/nodes";
-const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
+pub(super) const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
 pub(crate) const SLICE_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/nodeslicepools";
 pub(crate) const IP_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools";
 pub(crate) const RESERVATIONS: &str =
@@ -71,6 +71,8 @@ pub(crate) struct Cluster {
     pub(crate) binary: PathBuf,
     flags: Vec<String>,
     folder: PathBuf,
+    /// Whom people come as, who may do everything, and whom controllers do.
+    peoples_config: PathBuf,
     controllers_config: PathBuf,
     /// Whom agents and plugins come as.
     pub(crate) agents_config: PathBuf,
@@ -114,7 +116,10 @@ impl Setup<'_> {
             let said = kubectl.run(&["auth", "can-i", verb, what, "--all-namespaces", &account])?;
             ensure!(said.success() == allowed, "{who} should be allowed to {verb} {what}: {allowed}; {}", said.stdout);
         }
-        let configs = [account(&kubectl, &server, folder, "slices")?, account(&kubectl, &server, folder, "agent")?];
+        let people = server.kubeconfig().to_path_buf();
+        let accounts = [account(&kubectl, &server, folder, "slices")?, account(&kubectl, &server, folder, "agent")?];
+        let [controllers, agents] = accounts;
+        let configs = [people, controllers, agents];
         let address = server.url().trim_start_matches("https://").to_owned();
         let target = Target::new(Promise::Control, &address, server.ca(), server.token().to_owned())?;
         let server = Server::Control(Box::new(server), etcd);
@@ -144,7 +149,7 @@ fn printed(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(said.stdout)?)
 }
 
-fn asked(kubectl: &Kubectl, args: &[&str], input: &str) -> Result<String> {
+pub(super) fn asked(kubectl: &Kubectl, args: &[&str], input: &str) -> Result<String> {
     let said = kubectl.run_with_input(args, input)?;
     ensure!(said.success(), "kubectl {}: {}", args.join(" "), said.stderr);
     Ok(said.stdout)
@@ -172,7 +177,7 @@ impl Cluster {
         let ours = server.server()?;
         let (address, config) = (ours.address().to_owned(), ours.kubeconfig());
         let target = Target::new(Promise::Ours, &address, &ours.ca(), ours.token()?)?;
-        let configs = [config.clone(), config];
+        let configs = [config.clone(), config.clone(), config];
         Ok(Self::new(binary, flags, folder, (address, target), Server::Ours(server), configs))
     }
 
@@ -182,7 +187,7 @@ impl Cluster {
         folder: &Path,
         (address, target): (String, Target),
         server: Server,
-        [controllers_config, agents_config]: [PathBuf; 2],
+        [peoples_config, controllers_config, agents_config]: [PathBuf; 3],
     ) -> Self {
         Self {
             target: Arc::new(target),
@@ -193,6 +198,7 @@ impl Cluster {
             binary: binary.to_path_buf(),
             flags: flags.iter().map(ToString::to_string).collect(),
             folder: folder.to_path_buf(),
+            peoples_config,
             controllers_config,
             agents_config,
         }
@@ -206,6 +212,12 @@ impl Cluster {
     /// Where the server is.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The real kubectl, as its users have it.
+    pub(super) fn kubectl(&self) -> Result<Kubectl> {
+        let parts = parts::ensure(&[Part::Kubectl])?;
+        Ok(Kubectl::new(&parts.binary(Part::Kubectl), &self.peoples_config, &self.folder.join("home")))
     }
 
     /// A client of its own.

@@ -127,6 +127,8 @@ impl Killing {
         let took = began.elapsed().as_secs_f64();
         let (held, settled) = stage.settle(self.waits_for_debts).context("after the faults")?;
         stage.told_nothing_wrong()?;
+        stage.collect()?;
+        stage.settle(self.waits_for_debts).context("after a GC that lists all")?;
         let further = stage.slices_are_apart()?;
         stage.leave()?;
         stage.settle(self.waits_for_debts).context("after all pods are gone")?;
@@ -256,12 +258,12 @@ impl Stage {
         self.book.lock().remove(&(container.to_owned(), network));
     }
 
-    /// How many addresses are held, and how long it took until everybody said so.
+    /// How many addresses are held, and how long it took until everybody said so. Nobody calls GC until then: Multus calls it for the
+    /// cluster's own network only, so what is left on others is for the agents to find.
     fn settle(&self, waits_for_debts: bool) -> Result<(usize, Duration)> {
         let began = Instant::now();
         let mut api = self.cluster.api();
         let held = eventually(SETTLED, || {
-            self.collect()?;
             let (mut held, mut debtors) = (0, Debtors::default());
             for (node, machine) in self.machines.iter().enumerate() {
                 for (number, (network, _)) in self.networks.iter().enumerate() {
@@ -283,7 +285,7 @@ impl Stage {
         Ok((held, began.elapsed()))
     }
 
-    /// The garbage of networks without slices is collected: a runtime says who is left.
+    /// A runtime says who is left on networks without slices; of what was settled before, this must take nothing.
     fn collect(&self) -> Result<()> {
         let shared = self.networks.iter().enumerate().filter(|(_, (_, promise))| *promise == Promise::WithServer);
         for (number, (network, _)) in shared {

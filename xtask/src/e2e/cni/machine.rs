@@ -46,6 +46,11 @@ impl Network {
         let kubernetes = json!({"kubeconfig": cluster.agents_config});
         Self { name: name.to_owned(), ipam: json!({"network_name": name, "range": range, "kubernetes": kubernetes}) }
     }
+
+    /// Whether nodes have slices of it.
+    pub(crate) fn is_sliced(&self) -> bool {
+        !self.ipam["node_slice_size"].is_null()
+    }
 }
 
 /// A pod in a sandbox of its own.
@@ -173,6 +178,15 @@ impl Machine {
         more: &Value,
         kill: Option<Duration>,
     ) -> Result<End> {
+        let mut conf = conf(&network.name, network.ipam.clone());
+        for (key, value) in more.as_object().into_iter().flatten() {
+            conf[key] = value.clone();
+        }
+        self.call_with(call, &conf, sandbox, kill)
+    }
+
+    /// The same with a whole configuration.
+    pub(crate) fn call_with(&self, call: &str, conf: &Value, sandbox: &Sandbox, kill: Option<Duration>) -> Result<End> {
         let Sandbox { namespace, pod, uid, container, netns } = sandbox;
         let mut variables = attachment(call, pod, container, IFNAME);
         let args = format!("IgnoreUnknown=true;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={pod};K8S_POD_UID={uid}");
@@ -182,10 +196,6 @@ impl Machine {
             .with("NODENAME", &self.name)
             .with("CADASTRE_STATE_DIR", &self.state_dir().display().to_string())
             .with("CADASTRE_BOOT_ID", &self.boot());
-        let mut conf = conf(&network.name, network.ipam.clone());
-        for (key, value) in more.as_object().into_iter().flatten() {
-            conf[key] = value.clone();
-        }
         call::made(plugin.command(variables), &conf.to_string(), kill)
     }
 

@@ -4,7 +4,7 @@
 //! makes, `kill -9` while addresses are given and come back, a full and a read-only disk, damaged journals, and many nodes at once. What the plugin
 //! answered is written down by whoever asked, and held against its journal at the end.
 
-mod books;
+pub(crate) mod books;
 mod call;
 pub(crate) mod cluster;
 mod control;
@@ -84,7 +84,6 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
             report.case(SUITE, place, name, &outcome, began.elapsed());
         }
     };
-    case("the examples", &|folder| examples::run(&plugin, folder).map(Outcome::Ok));
     case("pods on a bridge", &|folder| network::run(servers, &plugin, folder));
     case("a full and a read-only disk", &|folder| disk::run(&plugin, folder));
     let damages = if options.quick { QUICK_DAMAGES } else { DAMAGES };
@@ -109,7 +108,7 @@ fn clusters(
     let binary = servers::build("cadastre", "cadastre", options.quick)?;
     let setup = Setup { servers, place, binary: &binary, home: Home::Inside, flags: &[] };
     slices::run(&setup, options, folder, report)?;
-    let cases = [reclaimed::CASES, spiderpool::CASES];
+    let cases = [reclaimed::CASES, spiderpool::CASES, examples::CASES];
     scene::run(&setup, options, plugin, &folder.join("scenes"), &cases, report)?;
     let chosen = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only));
     let seed = options.seed();

@@ -1,5 +1,7 @@
 //! Real networks: cnitool in the place of a container runtime, the real `bridge` as main plugin, and network namespaces for a node and
 //! its pods. Nothing outside of these namespaces is touched.
+//!
+//! `bridge` passes no GC on to the plugin of its addresses, so there is a second network of which ours is the only plugin.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +17,8 @@ use crate::parts::Part;
 use crate::pods::node;
 
 const NETWORK: &str = "pods";
+/// Has no other plugin than ours.
+const BARE: &str = "bare";
 const PODS: [&str; 3] = ["one", "two", "three"];
 const ADDRESSES: [[&str; 2]; 3] = [["10.7.0.65", "fd07::4:1"], ["10.7.0.66", "fd07::4:2"], ["10.7.0.67", "fd07::4:3"]];
 
@@ -49,8 +53,10 @@ pub(super) fn run(servers: &Servers, plugin: &Path, folder: &Path) -> Result<Out
     }
     let left = super::books::journal(&place.state.join(NETWORK))?;
     ensure!(left.is_empty(), "held, though every pod is gone: {left:?}");
+    place.collected()?;
     Ok(Outcome::Ok(
-        "3 pods with addresses of both families reached each other over a bridge, were checked, and went".to_owned(),
+        "3 pods with addresses of both families reached each other over a bridge, were checked, and went, also by GC"
+            .to_owned(),
     ))
 }
 
@@ -116,12 +122,20 @@ impl Place {
             }],
         });
         fs::write(networks.join("pods.conflist"), list.to_string())?;
+        node::grant(&state, BARE, &[("10.8.0.0/16", vec!["10.8.0.0/26"])])?;
+        let ipam = json!({"type": "cadastre", "state_dir": state, "fast_ipam": true, "range": "10.8.0.0/16"});
+        let bare = json!({"cniVersion": "1.1.0", "name": BARE, "plugins": [{"type": "cadastre", "ipam": ipam}]});
+        fs::write(networks.join("bare.conflist"), bare.to_string())?;
         let cnitool = servers.part(Part::Cnitool)?;
         Ok(Self { namespaces, state, folder: folder.to_path_buf(), cnitool })
     }
 
     /// Runs cnitool on the node. It remembers what it did in /var/lib/cni, which is a folder of ours to it.
     fn cnitool(&self, call: &str, pod: &str) -> Result<Output> {
+        self.cnitool_at(NETWORK, call, pod)
+    }
+
+    fn cnitool_at(&self, network: &str, call: &str, pod: &str) -> Result<Output> {
         let script = "mount --bind \"$1\" /var/lib && shift && exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script, "sh"]).arg(self.folder.join("var-lib"));
@@ -131,9 +145,30 @@ impl Place {
             command.arg(format!("{name}={}", self.folder.join(value).display()));
         }
         command.arg(format!("CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=dev;K8S_POD_NAME={pod}"));
-        command.arg(&self.cnitool).args([call, NETWORK]);
+        command.arg(&self.cnitool).args([call, network]);
         command.arg(format!("/run/netns/{}", self.namespaces.name(pod)));
         done(&mut command).with_context(|| format!("cnitool {call} of {pod}"))
+    }
+
+    /// GC as libcni makes it: a DEL of what it remembers, and a GC of ours, here without a list, so that it takes nothing. What libcni
+    /// has forgotten stays.
+    fn collected(&self) -> Result<()> {
+        let held = || super::books::journal(&self.state.join(BARE));
+        for pod in ["one", "two"] {
+            self.cnitool_at(BARE, "add", pod)?;
+            let cached = self.folder.join("var-lib/cni");
+            if pod == "one" {
+                fs::remove_dir_all(&cached)
+                    .with_context(|| format!("cnitool keeps nothing in {}", cached.display()))?;
+            }
+        }
+        let before = held()?;
+        ensure!(before.len() == 2, "two pods are there, and hold {before:?}");
+        self.cnitool_at(BARE, "gc", "two")?;
+        ensure!(held()? == before[..1], "after GC these are held: {:?}", held()?);
+        self.cnitool_at(BARE, "del", "one")?;
+        ensure!(held()?.is_empty(), "every pod is gone");
+        Ok(())
     }
 
     /// The addresses of the pod's interface that others can reach.

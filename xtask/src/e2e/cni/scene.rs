@@ -44,7 +44,7 @@ pub(super) struct Case {
 pub(super) struct Scene<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) api: Api,
-    /// A network cut into slices of 16 addresses.
+    /// A network cut into slices of 16 addresses, unless the case [shares](Self::share) one.
     pub(super) network: Network,
     /// In the names of what is of this case alone.
     pub(super) case: String,
@@ -107,13 +107,21 @@ impl<'a> Scene<'a> {
         Ok(Self { cluster, api, network, folder: folder.join(&case), case, number, plugin })
     }
 
-    /// A node of this case with its agent, which has a slice.
+    /// From here on its network is one that all nodes share.
+    pub(super) fn share(&mut self) {
+        let range = format!("10.{}.1.0/24", self.number);
+        self.network = Network::shared(&format!("{}-shared", self.case), &range, self.cluster);
+    }
+
+    /// A node of this case with its agent, which has a slice if the network has any.
     pub(super) fn machine(&mut self, name: &str) -> Result<Machine> {
         let name = format!("{}-{name}", self.case);
         self.api.join(&self.case, std::iter::once(name.clone()))?;
         let machine = Machine::new(self.cluster, self.plugin, &self.folder, &name)?;
         machine.start_agent()?;
-        machine.granted(&self.network, 1)?;
+        if self.network.is_sliced() {
+            machine.granted(&self.network, 1)?;
+        }
         Ok(machine)
     }
 
@@ -186,7 +194,18 @@ impl<'a> Scene<'a> {
 
     /// That a sandbox holds these addresses, in the journal and, soon, in the API.
     pub(super) fn holds(&mut self, machine: &Machine, sandbox: &Sandbox, ips: &[String]) -> Result<()> {
-        let journal = machine.journal(&self.network)?;
+        self.holds_of(&self.network.clone(), machine, sandbox, ips)
+    }
+
+    /// The same of another network.
+    pub(super) fn holds_of(
+        &mut self,
+        network: &Network,
+        machine: &Machine,
+        sandbox: &Sandbox,
+        ips: &[String],
+    ) -> Result<()> {
+        let journal = machine.journal(network)?;
         let held = journal.iter().find(|(attachment, _)| *attachment == sandbox.attachment());
         let held = held.map(|(_, ips)| ips.as_slice()).unwrap_or_default();
         ensure!(held == ips, "{} should hold {ips:?}, and holds {held:?}", sandbox.container);
