@@ -112,6 +112,7 @@ impl Server {
     /// Makes what is always there: the namespaces that clients count on, the ranges of Services, and the Service of this server.
     /// Does nothing where they are. Mends what is written of addresses and ports, if it does not agree with the Services.
     pub async fn prepare(&self) -> Result<(), Failure> {
+        registry::prepare_ranges(&self.machinery).await?;
         registry::services::repair(&self.machinery.around).await?;
         registry::prepare(&self.machinery).await
     }

@@ -10,6 +10,9 @@ use thiserror::Error;
 /// The fewest addresses that a range of Service IPs may have.
 const FEWEST_ADDRESSES: u128 = 8;
 
+/// The shortest prefix of IPv6 that gives out addresses.
+const SHORTEST_V6: u8 = 64;
+
 /// Where Service IPs come from: one range, or one of each family, the preferred first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceRanges(Vec<Cidr>);
@@ -27,6 +30,10 @@ pub(crate) enum ServiceRangesError {
     SameFamily,
     #[error("the service cluster IP range must be at least {FEWEST_ADDRESSES} IP addresses")]
     TooSmall,
+    #[error(
+        "the service cluster IP range {0} gives out no addresses: a prefix of IPv6 must be /{SHORTEST_V6} or longer"
+    )]
+    TooLarge(Cidr),
 }
 
 impl FromStr for ServiceRanges {
@@ -49,6 +56,10 @@ impl FromStr for ServiceRanges {
         }
         if ranges.iter().any(|range| size(range) < FEWEST_ADDRESSES) {
             return Err(ServiceRangesError::TooSmall);
+        }
+        let is_large = |range: &Cidr| matches!(range, Cidr::V6(range) if range.length() < SHORTEST_V6);
+        if let Some(range) = ranges.iter().find(|range| is_large(range)) {
+            return Err(ServiceRangesError::TooLarge(*range));
         }
         Ok(Self(ranges))
     }
@@ -158,6 +169,10 @@ mod tests {
             "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family"
         );
         assert_eq!(said("10.0.0.0/30"), "the service cluster IP range must be at least 8 IP addresses");
+        assert_eq!(
+            said("10.0.0.0/24,fd00::/63"),
+            "the service cluster IP range fd00::/63 gives out no addresses: a prefix of IPv6 must be /64 or longer"
+        );
     }
 
     #[test]

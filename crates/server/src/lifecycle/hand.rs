@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Object;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
-use store::Store;
+use store::{Entry, Store, What};
 
 use super::place::{Place, collection};
 use crate::access::{MASTERS, User};
 use crate::front::Shutdown;
 use crate::machinery::{Content, Failure, Machinery, Request, Resource};
-use crate::registry::Surroundings;
-use crate::registry::bootstrap::{is_first, restore};
+use crate::registry::bootstrap::{concerns, is_first, restore};
 use crate::registry::grants::Grant;
+use crate::registry::{Surroundings, service_cidrs};
 
 /// The user that the server itself is.
 const USER: &str = "system:cadastre";
@@ -97,6 +98,13 @@ impl Hand {
     /// Whether that is the address of `default/kubernetes`.
     pub(super) fn is_first(&self, grant: Grant) -> bool {
         is_first(&self.machinery.config, grant)
+    }
+
+    /// Whether there may be less to give out, after this change, than the command line says.
+    pub(super) fn may_lack_ranges(&self, what: What, entry: &Entry) -> bool {
+        service_cidrs::is_at(&entry.key)
+            && Object::parse(&entry.value)
+                .is_ok_and(|range| concerns(&self.machinery.config, &range, what == What::Delete))
     }
 
     /// Makes again what is always there. Says why something of it cannot be made now, if it cannot.

@@ -212,7 +212,9 @@ impl Tending {
         }
         // What is gone by now has no event.
         self.queue.now(Task::Prepare);
-        for suspect in self.hand.around().ledger.disagreements() {
+        // What is suspect from the start is no news later.
+        let ledger = &self.hand.around().ledger;
+        for suspect in ledger.disagreements().into_iter().chain(ledger.suspects()) {
             self.queue.now(Task::Mend(suspect));
         }
         debug!(objects = page.entries.len(), revision = %page.revision, "tending what is there");
@@ -260,6 +262,9 @@ impl Tending {
     fn note_service(&mut self, what: What, entry: &Entry) {
         for key in self.ranges.note(what, &entry.key, &entry.value) {
             self.queue.now(Task::Leave(key));
+        }
+        if self.hand.may_lack_ranges(what, entry) {
+            self.queue.now(Task::Prepare);
         }
         let grant = Grant::of(&entry.key);
         if self.hand.is_tended() && ranges::counts(&entry.key) {

@@ -13,7 +13,7 @@ use super::seen::Seen;
 use crate::registry::extent::Extent;
 use crate::registry::grants::Grant;
 use crate::registry::service_cidrs::FINALIZER;
-use crate::registry::{behaviour, bootstrap, from_flags, ip_addresses, node_ports, service_cidrs, services};
+use crate::registry::{behaviour, bootstrap, ip_addresses, node_ports, service_cidrs, services};
 
 /// The ranges that are on their way out, and what they have.
 #[derive(Default)]
@@ -79,13 +79,12 @@ pub(super) fn counts(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| matches!(prefix, ip_addresses::PREFIX | service_cidrs::PREFIX))
 }
 
-/// Whether the object of that key is always there, or as long as it is needed.
+/// Whether the object of that key, which is no range of addresses, is always there.
 pub(super) fn is_always_there(key: &str) -> bool {
-    match key.rsplit_once('/') {
-        Some((service_cidrs::PREFIX, name)) if name.starts_with(from_flags::STAND_IN) => true,
-        Some((service_cidrs::PREFIX | node_ports::RANGES | "services/default", name)) => name == bootstrap::NAME,
-        _ => false,
-    }
+    let place = key.rsplit_once('/');
+    place.is_some_and(|(prefix, name)| {
+        matches!(prefix, node_ports::RANGES | "services/default") && name == bootstrap::NAME
+    })
 }
 
 /// Lets a range go.

@@ -147,7 +147,7 @@ pub(crate) async fn insert(
             given.take_back(object);
         }
     }
-    Err(Failure::conflict(kind, object.name(), "its namespace changes too often; try again"))
+    Err(Failure::conflict(kind, object.name(), "its namespace or what it is given changes too often; try again"))
 }
 
 /// What comes along with a new object. What is in memory may be behind what is free: look at the newest before refusing.

@@ -114,7 +114,7 @@ fn propagation(policy: &str, orphans: Option<bool>) -> Result<Option<Propagation
         ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
         ("Foreground", _) => Some(Propagation::Foreground),
         _ => {
-            errors.not_supported(&field, &json!(policy), &["Background", "Foreground", "Orphan", "nil"]);
+            errors.not_supported(&field, &json!(policy), &["Foreground", "Background", "Orphan", "nil"]);
             None
         }
     };

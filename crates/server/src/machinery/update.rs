@@ -175,7 +175,7 @@ impl Update<'_> {
         let name = &self.target.name;
         let key = write::key(self.resource, &self.target.namespace, name);
         let mut entry = store.get(&key);
-        let mut settled = false;
+        let (mut settled, mut waited) = (false, false);
         for _ in 0..MOST_TRIES {
             let plan = match &entry {
                 Some(entry) => self.plan(entry, &make),
@@ -184,9 +184,18 @@ impl Update<'_> {
             // What is in memory may be behind what the client has seen, and only a transaction finds that out by itself:
             // look at the newest before answering without one.
             let is_written = matches!(plan, Ok((Plan::Put(..) | Plan::Delete(..), _))) && !self.dry_run;
-            if !settled && !is_written {
-                store.settle().await?;
-                settled = true;
+            let is_short = matches!(&plan, Err(failure) if failure.details.unmet.is_some());
+            if !settled && !is_written || !waited && is_short {
+                // What will not be written, as far as is known, keeps nothing from others while it waits.
+                drop(plan);
+                if settled {
+                    // What stands in the way may only be wanted by a write that is under way and never happens.
+                    registry::decided(self.around).await;
+                    waited = true;
+                } else {
+                    store.settle().await?;
+                    settled = true;
+                }
                 entry = store.get(&key);
                 continue;
             }

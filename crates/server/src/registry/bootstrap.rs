@@ -27,6 +27,21 @@ pub(crate) const NAME: &str = "kubernetes";
 /// The port of the Service by which Pods reach the API.
 const PORT: u16 = 443;
 
+/// Makes the ranges that are missing: what Services of a restored store have is to lie in them before anybody looks at it.
+pub(crate) async fn prepare_ranges(machinery: &Machinery) -> Result<(), Failure> {
+    let config = &machinery.config;
+    // Events of ranges are in a namespace.
+    for name in namespaces::ALWAYS {
+        make(machinery, ("", "v1", namespaces::PREFIX), "", &namespace(name)).await?;
+    }
+    make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(NAME, config)).await?;
+    join(machinery).await;
+    if config.tended {
+        stand_in(machinery).await?;
+    }
+    make(machinery, ("ipam.cadastre.dev", "v1alpha1", "nodeportranges"), "", &node_port_range(config)).await
+}
+
 /// Makes what is missing, and holds what is there against the command line.
 pub(crate) async fn prepare(machinery: &Machinery) -> Result<(), Failure> {
     if let Some(why) = restore(machinery).await? {
@@ -40,16 +55,8 @@ pub(crate) async fn prepare(machinery: &Machinery) -> Result<(), Failure> {
 /// Makes what is missing. Says why `default/kubernetes` cannot be made, if it cannot: its address may belong to another Service, or
 /// lie in no range that there is. That is no reason not to serve, but one to try again.
 pub(crate) async fn restore(machinery: &Machinery) -> Result<Option<String>, Failure> {
-    let config = &machinery.config;
-    for name in namespaces::ALWAYS {
-        make(machinery, ("", "v1", namespaces::PREFIX), "", &namespace(name)).await?;
-    }
-    make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(NAME, config)).await?;
-    if config.tended {
-        stand_in(machinery).await?;
-    }
-    make(machinery, ("ipam.cadastre.dev", "v1alpha1", "nodeportranges"), "", &node_port_range(config)).await?;
-    let made = make(machinery, ("", "v1", "services"), "default", &service(config)).await;
+    prepare_ranges(machinery).await?;
+    let made = make(machinery, ("", "v1", "services"), "default", &service(&machinery.config)).await;
     Ok(made.err().map(|failure| failure.message))
 }
 
@@ -100,35 +107,58 @@ async fn make(
     }
 }
 
-/// Lets a second family join the range of the cluster if the command line names one now. Nothing else about a range can change, so
-/// people are told if it is not as the command line says.
+/// Whether a change of a range may have taken something from what the command line says: that range goes, or is gone, or is the one
+/// of the cluster, and a second family is to join it.
+pub(crate) fn concerns(config: &Config, range: &Object, is_gone: bool) -> bool {
+    let is_one_of_two = || range.name() == NAME && is_first_of(&extent::texts(range), &cidrs(config));
+    is_gone || range.is_terminating() || is_one_of_two()
+}
+
+/// Whether the one lacks nothing but the second family.
+fn is_first_of(there: &[String], wanted: &[String]) -> bool {
+    there.len() == 1 && wanted.len() == 2 && there[0] == wanted[0]
+}
+
+/// Lets a second family join the range of the cluster if the command line names one now. A server that is started with one family
+/// may have made it.
+async fn join(machinery: &Machinery) {
+    let Some(object) = own(machinery, service_cidrs::PREFIX) else { return };
+    let (there, wanted) = (extent::texts(&object), cidrs(&machinery.config));
+    if !is_first_of(&there, &wanted) {
+        return;
+    }
+    let path = format!("/apis/networking.k8s.io/v1/servicecidrs/{NAME}");
+    let Err(why) = merge(machinery, path, &json!({"spec": {"cidrs": wanted}})).await else { return };
+    let (there, wanted) = (shown(&there), shown(&wanted));
+    let note = format!("The default ServiceCIDR can not be upgraded from {there} to dual stack {wanted} : {why}");
+    complain_of_range(machinery, &object, "KubernetesDefaultServiceCIDRError", note).await;
+}
+
+/// Nothing but a second family can change about a range, so people are told if it is not as the command line says.
 async fn agree_on_addresses(machinery: &Machinery) {
     let Some(object) = own(machinery, service_cidrs::PREFIX) else { return };
     let (there, wanted) = (extent::texts(&object), cidrs(&machinery.config));
-    let tell = async |reason: &str, note: String| {
-        let regarding = reference(&object, "networking.k8s.io/v1", "ServiceCIDR");
-        complain(machinery, regarding, "kubernetes-service-cidr-controller", reason, note).await;
-    };
     if there == wanted {
         if let Some((reason, message)) = service_cidrs::not_ready(&object) {
-            tell(reason, format!("Configuration matches, but {message}")).await;
+            let note = format!("Configuration matches, but {message}");
+            complain_of_range(machinery, &object, reason, note).await;
         }
         return;
     }
-    let shown = |cidrs: &[String]| format!("[{}]", cidrs.join(" "));
-    if there.len() == 1 && wanted.len() == 2 && there[0] == wanted[0] {
-        let path = format!("/apis/networking.k8s.io/v1/servicecidrs/{NAME}");
-        let Err(why) = merge(machinery, path, &json!({"spec": {"cidrs": wanted}})).await else { return };
-        let (there, wanted) = (shown(&there), shown(&wanted));
-        let note = format!("The default ServiceCIDR can not be upgraded from {there} to dual stack {wanted} : {why}");
-        return tell("KubernetesDefaultServiceCIDRError", note).await;
+    // Why it is not both families was told.
+    if is_first_of(&there, &wanted) {
+        return;
     }
     let note = format!(
         "The default ServiceCIDR {} does not match the controller flag configurations {}",
         shown(&there),
         shown(&wanted)
     );
-    tell("KubernetesDefaultServiceCIDRInconsistent", note).await;
+    complain_of_range(machinery, &object, "KubernetesDefaultServiceCIDRInconsistent", note).await;
+}
+
+fn shown(cidrs: &[String]) -> String {
+    format!("[{}]", cidrs.join(" "))
 }
 
 /// Tells people if the range of node ports is not as the command line says. It stays as it is.
@@ -147,6 +177,11 @@ async fn agree_on_ports(machinery: &Machinery) {
 fn own(machinery: &Machinery, prefix: &str) -> Option<Object> {
     let entry = machinery.store.get(&format!("{prefix}/{NAME}"))?;
     Object::parse(&entry.value).ok()
+}
+
+async fn complain_of_range(machinery: &Machinery, range: &Object, reason: &str, note: String) {
+    let regarding = reference(range, "networking.k8s.io/v1", "ServiceCIDR");
+    complain(machinery, regarding, "kubernetes-service-cidr-controller", reason, note).await;
 }
 
 async fn complain(machinery: &Machinery, regarding: Value, reporter: &'static str, reason: &str, note: String) {

@@ -11,10 +11,10 @@ use serde_json::json;
 use store::{Compare, Key, Store, Write};
 
 use super::{Along, Behaviour, Change, Surroundings, ip_addresses, node_ports, services, wording};
-use crate::machinery::{Failure, Resource, catalog, encode_new, encode_terminating, read_object};
+use crate::machinery::{Failure, Resource, catalog, encode_new, encode_terminating};
 
 /// Something that is given once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Grant {
     /// An address in the cluster.
     Address(IpAddr),
@@ -45,6 +45,22 @@ pub(crate) struct Holder<'a> {
     pub(crate) name: &'a str,
     /// Empty if it is not known.
     pub(crate) uid: &'a str,
+}
+
+/// What an object names as its parent: a Service, or anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parent<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Parent<'a> {
+    pub(crate) fn of(object: &'a Object) -> Self {
+        let text = |name| object.text(&["spec", "parentRef", name]);
+        Self { group: text("group"), resource: text("resource"), namespace: text("namespace"), name: text("name") }
+    }
 }
 
 impl<'a> Holder<'a> {
@@ -121,13 +137,12 @@ impl Grant {
 
     /// The Service that has it, if that is what its object says.
     pub(crate) fn holder(self, object: &Object) -> Option<Holder<'_>> {
-        let parent = |name| object.text(&["spec", "parentRef", name]);
+        let Parent { group, resource, namespace, name } = Parent::of(object);
         let uid = match self {
             Self::Address(_) => ip_addresses::holder_uid(object),
             Self::Port(_) => node_ports::holder_uid(object),
         };
-        let is_service = parent("group").is_empty() && parent("resource") == "services";
-        is_service.then(|| Holder { namespace: parent("namespace"), name: parent("name"), uid })
+        (group.is_empty() && resource == "services").then_some(Holder { namespace, name, uid })
     }
 
     /// Whether what is stored is the grant of a Service, and not somebody else's.
@@ -184,7 +199,7 @@ impl Grant {
     }
 
     /// What makes it free, or that of its heir: another Service that has it too. What somebody else has, by another Service or by
-    /// hand, stays.
+    /// hand, stays; of what cannot be read nobody can say so.
     pub(crate) fn free(
         self,
         store: &Store,
@@ -194,7 +209,10 @@ impl Grant {
         let key = self.key();
         let Some(entry) = store.get(&key) else { return Ok((Compare::Absent(key), None)) };
         let same = Compare::At(key, entry.revision);
-        let object = self.read(&entry.value)?;
+        let Some(object) = self.read(&entry.value) else {
+            let write = heir.map_or(Write::Delete { key: self.key() }, |heir| self.take(heir).1);
+            return Ok((same, Some(write)));
+        };
         if !self.holder(&object).is_some_and(|own| own.is(holder)) {
             return Ok((same, None));
         }
@@ -218,9 +236,9 @@ impl Grant {
         Ok(Some(Write::Put { key, value: encode_terminating(self.resource()?, object) }))
     }
 
-    /// The object that is stored of it, if that can be read.
-    pub(crate) fn read(self, value: &[u8]) -> Result<Object, Failure> {
-        read_object(self.resource()?, value)
+    /// The object that is stored of it, if that can be read. One of another name is not its object.
+    pub(crate) fn read(self, value: &[u8]) -> Option<Object> {
+        Object::parse(value).ok().filter(|object| object.name() == self.name())
     }
 }
 

@@ -23,7 +23,7 @@ use serde_json::Value;
 use space::Cidr;
 use store::{Compare, Store, Write};
 
-pub(crate) use self::bootstrap::prepare;
+pub(crate) use self::bootstrap::{prepare, prepare_ranges};
 use crate::access::User;
 use crate::machinery::{Failure, Machinery};
 

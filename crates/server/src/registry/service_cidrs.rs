@@ -63,6 +63,11 @@ pub(crate) fn usable(text: &str) -> Result<Usable, Useless> {
     }
 }
 
+/// Whether that is the key of a range.
+pub(crate) fn is_at(key: &str) -> bool {
+    key.split_once('/').is_some_and(|(prefix, _)| prefix == PREFIX)
+}
+
 /// Whether a range gives out what it has: it is not on its way out, and nobody has said that it is not ready.
 pub(crate) fn is_open(object: &Object) -> bool {
     let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array);

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use serde_json::{Value, json};
 use server::Config;
 use space::Cidr;
+use store::{Txn, Write};
 
 use crate::fixture::Fixture;
 
@@ -87,6 +88,12 @@ impl Cluster {
             }
         }
         assert_eq!(written, said, "what is written, and what Services say");
+    }
+
+    /// Takes an object out of the store, behind the back of every server.
+    pub(crate) async fn lose(&self, key: &str) {
+        let write = Write::Delete { key: key.into() };
+        self.server.store().txn(Txn { compares: vec![], writes: vec![write] }).await.unwrap();
     }
 
     pub(crate) async fn items(&self, url: &str) -> Vec<Value> {

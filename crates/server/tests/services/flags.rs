@@ -79,6 +79,67 @@ async fn a_second_family_before_the_first_is_given_out_too() {
     assert_eq!(ranges(&cluster).await.len(), 1);
 }
 
+/// A server that looks after the store, and has looked at all that was there.
+async fn at_work(cluster: &Cluster, server: Server) {
+    tokio::spawn(server.tend(cluster.trigger.shutdown()));
+    for _ in 0..2 {
+        cluster.delete(&at("kubernetes")).await.expect(200);
+        until(cluster, &at("kubernetes"), |now| now.code == 200).await;
+    }
+}
+
+/// Deletes are no reason to be without what the command line says, whoever made the range that had it.
+#[tokio::test]
+async fn a_range_that_goes_is_replaced_while_it_is_drained_if_the_command_line_says_something_else() {
+    // A part of the range of the cluster is what the command line says.
+    let cluster = Cluster::new(&["10.7.0.0/16"]).await;
+    let server = restart(&cluster, &["10.7.0.0/24"]).await;
+    at_work(&cluster, server).await;
+    cluster.make("held", json!({"clusterIP": "10.7.9.9"})).await;
+    cluster.delete(&format!("{RANGES}/kubernetes")).await.expect(200);
+    until(&cluster, &format!("{RANGES}/from-flags-10.7.0.0-24"), |now| now.code == 200).await;
+    cluster.make("more", json!({})).await;
+    cluster.agrees().await;
+    // A range of somebody's own has it.
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    let mine = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "mine"},
+        "spec": {"cidrs": ["10.0.0.0/8"]},
+    });
+    cluster.post(RANGES, &mine).await.expect(201);
+    let server = restart(&cluster, &["10.9.0.0/24"]).await;
+    at_work(&cluster, server).await;
+    assert_eq!(ranges(&cluster).await.len(), 2);
+    cluster.delete(&format!("{RANGES}/mine")).await.expect(200);
+    until(&cluster, &format!("{RANGES}/from-flags-10.9.0.0-24"), |now| now.code == 200).await;
+}
+
+#[tokio::test]
+async fn a_second_family_joins_whenever_a_server_with_one_has_made_the_range() {
+    let cluster = Cluster::new(&["10.7.0.0/24", "fd07::/64"]).await;
+    let one = Server::new(cluster.server.store().clone(), config(&["10.7.0.0/24"]));
+    let both = Server::new(cluster.server.store().clone(), config(&["10.7.0.0/24", "fd07::/64"]));
+    tokio::spawn(both.tend(cluster.trigger.shutdown()));
+    // As if one server with the old command line had made it again, after it was deleted.
+    let own = format!("{RANGES}/kubernetes");
+    for _ in 0..2 {
+        cluster.lose("servicecidrs.networking.k8s.io/kubernetes").await;
+        one.prepare().await.unwrap();
+        until(&cluster, &own, |now| now.code == 200 && now.json()["spec"]["cidrs"].as_array().unwrap().len() == 2)
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn services_that_come_with_a_store_are_not_told_that_they_are_out_of_range_before_there_are_ranges() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    cluster.make("web", json!({})).await;
+    cluster.lose("servicecidrs.networking.k8s.io/kubernetes").await;
+    restart(&cluster, &["10.7.0.0/24"]).await;
+    assert_eq!(reasons(&cluster).await, [""; 0]);
+    cluster.agrees().await;
+}
+
 /// The whole way from one range to another: restart with the new one, delete the old one, and recreate what has addresses of it.
 #[tokio::test]
 async fn a_stand_in_goes_when_the_range_of_the_cluster_is_what_the_command_line_says() {

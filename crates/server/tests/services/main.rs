@@ -10,6 +10,7 @@ mod creates;
 mod fixture;
 mod flags;
 mod grants;
+mod many;
 mod ranges;
 mod repairs;
 mod room;

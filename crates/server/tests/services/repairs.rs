@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use store::{Txn, Write};
 
-use crate::cluster::{ADDRESSES, Cluster, PORTS, SERVICES, at, config, node_port, service};
+use crate::cluster::{ADDRESSES, Cluster, PORTS, RANGES, SERVICES, at, config, node_port, service};
 use crate::fixture::Fixture;
+use crate::room::{figure, same};
 use crate::tended::Tended;
 
 async fn write(cluster: &Fixture, write: Write) {
@@ -15,6 +16,13 @@ async fn write(cluster: &Fixture, write: Write) {
 fn raw(key: &str, mut object: Value) -> Write {
     object["metadata"]["resourceVersion"] = json!("");
     Write::Put { key: key.into(), value: api::Object::from_value(object).unwrap().encode() }
+}
+
+/// What no server writes: bytes that are no object, and an object that is not the one of its key.
+const ODD: [&str; 4] = ["\u{0}\u{1}garbage", "", "{}", r#"{"metadata":7,"spec":[]}"#];
+
+fn odd(key: &str, value: &'static str) -> Write {
+    Write::Put { key: key.into(), value: value.into() }
 }
 
 /// The same Service, under another name.
@@ -213,4 +221,156 @@ async fn what_somebody_has_to_decide_is_told_once() {
     let events = tended.get(EVENTS).await.expect(200);
     let about = events["items"].as_array().unwrap().iter().filter(|one| one["regarding"]["name"] == "twin");
     assert_eq!(about.count(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_keeps_no_server_from_starting() {
+    for value in ODD {
+        let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+        let made = cluster.make("web", json!({"type": "NodePort", "clusterIP": "10.7.0.9"})).await;
+        let port = node_port(&made);
+        for address in ["10.7.0.9", "10.7.0.77"] {
+            write(&cluster, odd(&format!("ipaddresses.networking.k8s.io/{address}"), value)).await;
+        }
+        for port in [port, 40_000] {
+            write(&cluster, odd(&format!("nodeports.ipam.cadastre.dev/{port}"), value)).await;
+        }
+        cluster.server.prepare().await.unwrap();
+        cluster.agrees().await;
+        cluster.get(&format!("{ADDRESSES}/10.7.0.9")).await.expect(200);
+        cluster.get(&format!("{ADDRESSES}/10.7.0.77")).await.expect(404);
+        cluster.get(&format!("{PORTS}/40000")).await.expect(404);
+        let mut told: Vec<String> = Vec::new();
+        for event in cluster.items(EVENTS).await {
+            let (about, note) = (&event["regarding"]["kind"], &event["note"]);
+            assert_eq!(event["reason"], "UnknownError");
+            told.push(format!("{}: {}", about.as_str().unwrap(), note.as_str().unwrap()));
+        }
+        told.sort();
+        let port = format!("Service: Unable to allocate port {port} due to an unknown error");
+        let expected = [
+            "IPAddress: Unable to get parent Service for IPAddress 10.7.0.77 due to an unknown error",
+            "NodePort: Unable to get parent Service for NodePort 40000 due to an unknown error",
+            "Service: Unable to allocate ClusterIP [IPv4]: 10.7.0.9 due to an unknown error",
+            &port,
+        ];
+        assert_eq!(told, expected);
+        for metric in ["clusterip_repair_ip", "nodeport_repair_port"] {
+            same(figure(&cluster, &format!("apiserver_{metric}_errors_total{{type=\"unknown\"}}")).await, 2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_mended_while_the_server_runs() {
+    let tended = tended().await;
+    tended.post(SERVICES, &service("web", json!({"clusterIP": "10.7.0.9"}))).await.expect(201);
+    for address in ["10.7.0.9", "10.7.0.77"] {
+        write(&tended, odd(&format!("ipaddresses.networking.k8s.io/{address}"), ODD[0])).await;
+    }
+    // Until then it is shown as it is.
+    tended.until(&format!("{ADDRESSES}/10.7.0.9"), |answer| answer.text().contains("\"name\":\"web\"")).await;
+    tended.gone(&format!("{ADDRESSES}/10.7.0.77")).await;
+    told(&tended, "web", "UnknownError").await;
+    told(&tended, "10.7.0.77", "UnknownError").await;
+}
+
+#[tokio::test]
+async fn a_service_goes_whose_address_cannot_be_read_and_who_has_it_too_has_it_then() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    for is_shared in [true, false] {
+        let made = cluster.make("web", json!({"clusterIP": "10.7.0.9"})).await;
+        if is_shared {
+            write(&cluster, raw("services/default/twin", twin_of(&made))).await;
+        }
+        write(&cluster, odd("ipaddresses.networking.k8s.io/10.7.0.9", ODD[0])).await;
+        cluster.delete(&at("web")).await.expect(200);
+        cluster.agrees().await;
+        let left = if is_shared { 200 } else { 404 };
+        cluster.get(&format!("{ADDRESSES}/10.7.0.9")).await.expect(left);
+        if is_shared {
+            cluster.delete(&at("twin")).await.expect(200);
+        }
+    }
+    cluster.make("next", json!({"clusterIP": "10.7.0.9"})).await;
+    cluster.agrees().await;
+}
+
+#[tokio::test]
+async fn a_service_goes_that_says_one_address_twice() {
+    let cluster = Cluster::new(&["10.7.0.0/24", "fd07::/112"]).await;
+    for twice in [["10.7.0.9", "10.7.0.9"], ["fd07::9", "FD07:0::0009"]] {
+        let spec = json!({"clusterIP": twice[0], "clusterIPs": twice, "ports": [{"port": 80}], "type": "ClusterIP"});
+        let metadata = json!({"name": "web", "namespace": "default", "uid": "u"});
+        let restored = json!({"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec});
+        write(&cluster, raw("services/default/web", restored)).await;
+        cluster.server.prepare().await.unwrap();
+        let url = format!("{ADDRESSES}/{}", twice[0]);
+        cluster.get(&url).await.expect(200);
+        let again = cluster.server.store().revision();
+        cluster.server.prepare().await.unwrap();
+        assert_eq!(cluster.server.store().revision(), again, "it has it once");
+        cluster.delete(&at("web")).await.expect(200);
+        cluster.get(&url).await.expect(404);
+        cluster.agrees().await;
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_a_service_says_twice_is_freed_once_and_not_before_it_says_it_nowhere() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    for last in ["type", "traffic"] {
+        let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+        let mut made = cluster.make("web", spec).await;
+        let port = node_port(&made);
+        made["spec"]["healthCheckNodePort"] = json!(port);
+        write(&cluster, raw("services/default/web", made)).await;
+        cluster.server.prepare().await.unwrap();
+        cluster.agrees().await;
+        if last == "traffic" {
+            let edit = json!({"spec": {"externalTrafficPolicy": "Cluster"}});
+            cluster.patch(&at("web"), "merge-patch", &edit).await.expect(200);
+            cluster.get(&format!("{PORTS}/{port}")).await.expect(200);
+            cluster.agrees().await;
+        }
+        cluster.patch(&at("web"), "merge-patch", &json!({"spec": {"type": "ClusterIP"}})).await.expect(200);
+        cluster.get(&format!("{PORTS}/{port}")).await.expect(404);
+        cluster.agrees().await;
+        cluster.delete(&at("web")).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_marked_as_a_services_and_names_none_goes_and_its_range_with_it() {
+    let tended = tended().await;
+    let range = json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.8.0.0/24"]}});
+    tended.post(RANGES, &range).await.expect(201);
+    let address = |name: &str, time: &str, labels: Value| {
+        let parent = json!({"group": "example.com", "resource": "gateways", "namespace": "n", "name": "g"});
+        let metadata = json!({"name": name, "uid": name, "creationTimestamp": time, "labels": labels});
+        let spec = json!({"parentRef": parent});
+        json!({"kind": "IPAddress", "apiVersion": "networking.k8s.io/v1", "metadata": metadata, "spec": spec})
+    };
+    let marked = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+    for (name, time, labels) in [
+        ("10.8.0.7", "2020-01-01T00:00:00Z", json!({})),
+        ("10.7.0.8", "2999-01-01T00:00:00Z", marked.clone()),
+        ("10.8.0.9", "2020-01-01T00:00:00Z", marked),
+    ] {
+        let object = address(name, time, labels);
+        write(&tended, raw(&format!("ipaddresses.networking.k8s.io/{name}"), object)).await;
+    }
+    tended.delete(&format!("{RANGES}/more")).await.expect(200);
+    tended.gone(&format!("{ADDRESSES}/10.8.0.9")).await;
+    tended.gone(&format!("{RANGES}/more")).await;
+    let (note, _) = told(&tended, "10.8.0.9", "IPAddressNotAllocated").await;
+    assert_eq!(
+        note,
+        "IPAddress 10.8.0.9 appears to have been modified, not referencing a Service \
+         &ParentReference{Group:example.com,Resource:gateways,Namespace:n,Name:g,}: cleaning up"
+    );
+    tended.calm().await;
+    for kept in ["10.8.0.7", "10.7.0.8"] {
+        tended.get(&format!("{ADDRESSES}/{kept}")).await.expect(200);
+    }
 }

@@ -181,3 +181,31 @@ async fn the_status_is_its_own_and_goes_when_there_is_no_load_balancer() {
     assert_eq!(now["status"], json!({"loadBalancer": {}}));
     cluster.agrees().await;
 }
+
+/// Of two writes of one Service one is made in vain, and what it had picked is free again.
+#[tokio::test]
+async fn what_an_update_picks_in_vain_is_waited_for_by_others() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    for n in 0..3 {
+        cluster.make(&format!("s{n}"), json!({})).await;
+    }
+    let (name, address) =
+        (json!({"type": "ExternalName", "externalName": "a.b", "clusterIP": null}), json!({"type": "ClusterIP"}));
+    for name_of in ["one", "two"] {
+        cluster.make(name_of, json!({"type": "ExternalName", "externalName": "a.b", "ports": [{"port": 80}]})).await;
+    }
+    // Two addresses are left.
+    for round in 0..10 {
+        let patch = json!({"spec": address, "metadata": {"labels": {"round": round.to_string()}}});
+        let [first, again, other] =
+            [at("one"), at("one"), at("two")].map(async |url| cluster.patch(&url, "merge-patch", &patch).await);
+        let (first, again, other) = tokio::join!(first, again, other);
+        for answer in [first, again, other] {
+            answer.expect(200);
+        }
+        cluster.agrees().await;
+        for service in ["one", "two"] {
+            cluster.patch(&at(service), "merge-patch", &json!({"spec": name})).await.expect(200);
+        }
+    }
+}

@@ -12,9 +12,9 @@ use crate::e2e::client::{Client, Reply};
 const SERVICES: &str = "/api/v1/services";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 const NODE_PORTS: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeports";
-const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
+pub(super) const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
 /// Who looks after the addresses of Services; the others were made by hand.
-const OWN: &str = "ipallocator.k8s.io";
+pub(super) const OWN: &str = "ipallocator.k8s.io";
 
 /// The Services of a server and all addresses that are written down there, at one time. What is asked of it does not change while the
 /// server goes on to repair what it has.
@@ -37,7 +37,8 @@ impl Held {
         })
     }
 
-    /// The addresses that are written down as those of Services that do not have them. What is marked waits for somebody's finalizer.
+    /// The addresses that are written down as those of Services that do not have them. No two Services of the suite have one name, also
+    /// not in different namespaces. What is marked waits for somebody's finalizer.
     pub(super) fn leaked(&self) -> impl Iterator<Item = IpAddr> {
         let counts = |object: &&Value| is_services(object) && object["metadata"]["deletionTimestamp"].is_null();
         let written = self.addresses.iter().filter(counts).filter_map(|object| Some((own_address(object)?, object)));

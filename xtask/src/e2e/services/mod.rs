@@ -1,8 +1,8 @@
-//! The suite `services`: random writes of Services, ranges and addresses, the same on our server and on the real one with its controller
-//! beside it, in the four shapes that a cluster can have. After each of them the two must have answered the same, and again and again
-//! have the same; addresses and ports that were picked at random are not compared. What is known to differ is excused by its name, and
-//! counted. And what our server has written of who has what is held against what its Services say. Besides, two servers are asked for
-//! the same at the same time, one is killed while it gives and frees, and the examples are run.
+//! The suite `services`: random writes of Services, ranges and addresses, the same on our server and on the real one with its controllers
+//! beside it, in the four shapes that a cluster can have, and in one that has hardly any room. After each of them the two must have
+//! answered the same, and again and again have the same; addresses and ports that were picked at random are not compared. What is known
+//! to differ is excused by its name, and counted. And what our server has written of who has what is held against what its Services say.
+//! Besides, two servers are asked for the same at the same time, one is killed while it gives and frees, and the examples are run.
 
 mod compare;
 mod excuse;

@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
 use super::ranges::FINALIZER;
-use super::steps::{PORTS, V4, V6};
+use super::steps::{ITS_OWN, PORTS, V4, V6};
 
 /// The differences that no answer shows after this.
 #[cfg(test)]
@@ -38,6 +38,9 @@ pub(super) fn picked() -> Result<Regex, regex::Error> {
 pub(super) fn plain(body: &mut Value, depth: Depth) {
     if let Some(details) = body.get_mut("details").and_then(Value::as_object_mut) {
         details.remove("uid");
+    }
+    if let Some(Value::String(message)) = body.get_mut("message") {
+        *message = without_record(message);
     }
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
         for item in items {
@@ -92,6 +95,12 @@ pub(super) fn plain(body: &mut Value, depth: Depth) {
     }
 }
 
+/// Takes out of the refusal of a delete that was meant for another object, or another state of it, what that object is.
+fn without_record(message: &str) -> String {
+    let parts = message.split_once(" in record (").and_then(|(before, after)| Some((before, after.split_once(')')?.1)));
+    parts.map_or_else(|| message.to_owned(), |(before, after)| format!("{before} in record ({ITS_OWN}){after}"))
+}
+
 /// Who has which fields of a range, but for what only ours has, and whenever it was.
 fn managers(entries: &Value) -> Value {
     let mut all: Vec<Value> = entries.as_array().cloned().unwrap_or_default();
@@ -138,8 +147,8 @@ fn prune(fields: &mut Value) {
     }
 }
 
-/// Puts a sign in place of everything that may have been picked.
-pub(super) fn without_picks(picked: &Regex, body: &Value) -> Value {
+/// Puts a sign in place of everything that may have been picked, but not of what is named.
+pub(super) fn without_picks(picked: &Regex, is_named: fn(&str) -> bool, body: &Value) -> Value {
     let body = body.to_string();
     let shown = picked.replace_all(&body, |found: &Captures<'_>| {
         let (found, is_range) = (&found[0], found.get(2).is_some());
@@ -155,6 +164,11 @@ pub(super) fn without_picks(picked: &Regex, body: &Value) -> Value {
     serde_json::from_str(&shown).unwrap_or_else(|_| json!(shown))
 }
 
+/// Where nothing is named.
+pub(super) fn is_never_named(_: &str) -> bool {
+    false
+}
+
 /// Whether that is an address or a port that steps name.
 pub(super) fn is_named(text: &str) -> bool {
     V4.contains(&text) || V6.contains(&text) || PORTS.iter().any(|port| port.to_string() == text)
@@ -167,7 +181,7 @@ mod tests {
     #[test]
     fn what_was_picked_is_not_shown_and_what_was_named_is() {
         let picked = picked().unwrap();
-        let shown = |text: &str| without_picks(&picked, &json!(text));
+        let shown = |text: &str| without_picks(&picked, is_named, &json!(text));
         assert_eq!(shown("10.96.17.4 and 10.96.0.2"), "<picked> and 10.96.0.2");
         assert_eq!(shown("fd00:99::1:2:3:4, fd00:98::2"), "<picked>, fd00:98::2");
         assert_eq!(shown("10.98.0.0/24 fd00:98::/112"), "10.98.0.0/24 fd00:98::/112");
@@ -175,8 +189,19 @@ mod tests {
             shown("IP fd00:96::3: taken, fd00:96::ff: taken, fd00:96::"),
             "IP fd00:96::3: taken, <picked>: taken, fd00:96::"
         );
-        assert_eq!(without_picks(&picked, &json!({"nodePort": 31_234})), json!({"nodePort": 1}));
-        assert_eq!(without_picks(&picked, &json!({"nodePort": 30_001})), json!({"nodePort": 30_001}));
+        let port = |number: u16, is_named| without_picks(&picked, is_named, &json!({"nodePort": number}));
+        assert_eq!(port(31_234, is_named), json!({"nodePort": 1}));
+        assert_eq!(port(30_001, is_named), json!({"nodePort": 30_001}));
+        assert_eq!(port(30_001, is_never_named), json!({"nodePort": 1}));
+    }
+
+    #[test]
+    fn what_a_refused_delete_says_of_the_object_is_not_shown() {
+        let message =
+            "Precondition failed: the UID in the precondition (a) does not match the UID in record (b). The object";
+        let shown = "Precondition failed: the UID in the precondition (a) does not match the UID in record (<its own>). The object";
+        assert_eq!(without_record(message), shown);
+        assert_eq!(without_record("in record (b"), "in record (b");
     }
 
     #[test]

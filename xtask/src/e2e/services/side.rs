@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::holdings::{self, Faults, Held, addresses};
 use super::ranges::{Heirs, Ranges};
 use super::shown::{self, Depth};
-use super::steps::{About, Step};
+use super::steps::{About, ITS_OWN, OTHER, Step};
 use crate::e2e::client::{Client, Reply, Target};
 use crate::e2e::method::Method;
 
@@ -27,8 +28,14 @@ pub(super) const PATIENCE: Duration = Duration::from_mins(3);
 /// How many seconds a watch lasts before everything is looked at again: not all that matters is an event of a range.
 const GLANCE: u32 = 2;
 
+/// How long the real server may take what is free for taken: it hears of it by a watch.
+const LATE: Duration = Duration::from_secs(10);
+
 /// How often an object is read again that somebody else changes while it is edited.
 const MOST_EDITS: usize = 10;
+
+/// How long what is asked for again and again is left alone in between.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A server.
 pub(super) struct Side {
@@ -36,6 +43,8 @@ pub(super) struct Side {
     /// Which ranges a deleted one may leave its addresses to.
     pub(super) heirs: Heirs,
     picked: Regex,
+    /// Whether that address or port is one that steps name.
+    is_named: fn(&str) -> bool,
     /// The Services that are or were of the type `ExternalName`, by name.
     elsewhere: BTreeSet<String>,
 }
@@ -57,6 +66,11 @@ impl Taken {
     pub(super) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }
+
+    /// Whether nothing was left to be picked.
+    pub(super) fn is_full(&self) -> bool {
+        self.code == 500 && self.message().ends_with("range is full")
+    }
 }
 
 impl fmt::Display for Taken {
@@ -66,17 +80,36 @@ impl fmt::Display for Taken {
 }
 
 impl Side {
-    pub(super) fn new(target: &Arc<Target>, heirs: Heirs) -> Result<Self> {
-        Ok(Self { client: Client::new(target), heirs, picked: shown::picked()?, elsewhere: BTreeSet::new() })
+    pub(super) fn new(target: &Arc<Target>, heirs: Heirs, is_named: fn(&str) -> bool) -> Result<Self> {
+        let mut side =
+            Self { client: Client::new(target), heirs, picked: shown::picked()?, is_named, elsewhere: BTreeSet::new() };
+        side.make_other()?;
+        Ok(side)
     }
 
     /// Takes a step.
     pub(super) fn take(&mut self, step: &Step) -> Result<Taken> {
         match step.method {
-            Method::Delete => self.send(step, None),
+            Method::Delete => self.delete(step),
             Method::Edit => self.edit(step),
             _ => self.send(step, Some(&step.body)),
         }
+    }
+
+    /// Deletes an object, or several; if it is to be one of which something holds, and that is so, what that is is read first.
+    fn delete(&mut self, step: &Step) -> Result<Taken> {
+        if step.body.is_null() {
+            return self.send(step, None);
+        }
+        let mut options = step.body.clone();
+        for (name, asked) in options["preconditions"].as_object_mut().into_iter().flatten() {
+            if asked == ITS_OWN {
+                let (_, there) = self.ask("GET", &step.object())?;
+                // Of what is not there nothing holds.
+                *asked = there["metadata"].get(name).unwrap_or(asked).clone();
+            }
+        }
+        self.send(step, Some(&options))
     }
 
     /// Reads an object, changes it and puts it back. Controllers write as well: what one of them wrote in between is read again, as a
@@ -119,7 +152,7 @@ impl Side {
 
     /// Removes an object, so that both sides have the same again. Whatever finalizers it has, it goes.
     pub(super) fn remove(&mut self, about: About, name: &str) -> Result<()> {
-        let path = format!("{}/{name}", about.collection("v1"));
+        let path = about.object("v1", name);
         let began = Instant::now();
         loop {
             let (code, deleted) = self.ask("DELETE", &path)?;
@@ -137,7 +170,7 @@ impl Side {
 
     /// Writes a range without changing it, so that whoever follows it looks at it again.
     pub(super) fn touch(&mut self, name: &str) -> Result<()> {
-        let path = format!("{}/{name}", About::Range.collection("v1"));
+        let path = About::Range.object("v1", name);
         for mark in [json!("yes"), Value::Null] {
             self.patch(&path, &json!({"metadata": {"annotations": {"example.com/touched": mark}}}))?;
         }
@@ -153,13 +186,13 @@ impl Side {
 
     /// The spec of a Service; null if there is none.
     pub(super) fn spec(&mut self, name: &str) -> Result<Value> {
-        let (_, mut service) = self.ask("GET", &format!("{SERVICES}/{name}"))?;
+        let (_, mut service) = self.ask("GET", &About::Service.object("v1", name))?;
         Ok(service["spec"].take())
     }
 
     /// The families of the cluster, the preferred one first.
     pub(super) fn families(&mut self) -> Result<Vec<&'static str>> {
-        let (_, range) = self.ask("GET", &format!("{}/kubernetes", About::Range.collection("v1")))?;
+        let (_, range) = self.ask("GET", &About::Range.object("v1", "kubernetes"))?;
         let ranges = range["spec"]["cidrs"].as_array().context("the cluster has no range")?;
         let family = |range: &Value| if range.to_string().contains(':') { "IPv6" } else { "IPv4" };
         Ok(ranges.iter().map(family).collect())
@@ -167,7 +200,7 @@ impl Side {
 
     /// All objects of a sort.
     pub(super) fn all(&mut self, about: About) -> Result<Vec<Value>> {
-        holdings::items(&mut self.client, &about.collection("v1"))
+        holdings::items(&mut self.client, &about.all("v1"))
     }
 
     /// All ranges, and all addresses.
@@ -206,18 +239,62 @@ impl Side {
 
     /// All ranges, and the revision from which a change of them can be waited for.
     pub(super) fn look(&mut self) -> Result<(Ranges, String)> {
-        let (_, list) = self.ask("GET", &About::Range.collection("v1"))?;
+        let (_, list) = self.ask("GET", &About::Range.all("v1"))?;
         Ok((self.ranges()?, list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()))
     }
 
     /// Waits until a range changes, or it is time to look again.
     pub(super) fn wait(&mut self, from: &str) -> Result<()> {
-        let path = About::Range.collection("v1");
+        let path = About::Range.all("v1");
         let watch = self.client.watch(&format!("{path}?watch=true&timeoutSeconds={GLANCE}&resourceVersion={from}"))?;
         if let Ok(mut events) = watch {
             let _ = events.next();
         }
         Ok(())
+    }
+
+    /// Waits until the other namespace, which was deleted, has nothing left but what waits for somebody's finalizer.
+    pub(super) fn until_emptied(&mut self) -> Result<()> {
+        let is_left = |service: &Value| {
+            service["metadata"]["namespace"] == OTHER && service["metadata"]["deletionTimestamp"].is_null()
+        };
+        let began = Instant::now();
+        while self.all(About::Service)?.iter().any(is_left) {
+            ensure!(began.elapsed() < PATIENCE, "the namespace {OTHER} is not emptied");
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Makes the other namespace; if it was deleted, as soon as it is gone.
+    pub(super) fn make_other(&mut self) -> Result<()> {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER}});
+        let began = Instant::now();
+        loop {
+            match self.client.send("POST", &About::Namespace.all("v1"), Some(&body)) {
+                Reply::Answer(CREATED, _) => return Ok(()),
+                Reply::Answer(409, refusal) => {
+                    let (_, there) = self.ask("GET", &About::Namespace.object("v1", OTHER))?;
+                    if there["metadata"]["name"] == OTHER && there["metadata"]["deletionTimestamp"].is_null() {
+                        return Ok(());
+                    }
+                    ensure!(began.elapsed() < PATIENCE, "the namespace {OTHER} does not go: {refusal}, {there}");
+                    thread::sleep(PAUSE);
+                }
+                other => bail!("the namespace {OTHER} cannot be made: {other:?}"),
+            }
+        }
+    }
+
+    /// Takes a step that was refused because a range is full, again and again while it is, for as long as that may be a mistake.
+    pub(super) fn insist(&mut self, step: &Step, refused: Taken) -> Result<Taken> {
+        let began = Instant::now();
+        let mut taken = refused;
+        while taken.is_full() && began.elapsed() < LATE {
+            thread::sleep(PAUSE);
+            taken = self.take(step)?;
+        }
+        Ok(taken)
     }
 
     /// Whether a Service can be had that names this address; it does not stay. None if somebody has it.
@@ -247,21 +324,39 @@ impl Side {
     }
 
     fn taken(&mut self, step: &Step, code: u16, mut body: Value) -> Taken {
+        let before = step.is_dry().then(|| self.elsewhere.clone());
         if code == CREATED && step.about == About::Service {
             self.elsewhere.remove(&step.name);
         }
         self.plain(&mut body, Depth::Asked);
-        Taken { code, body: shown::without_picks(&self.picked, &body) }
+        // What was only tried has not been.
+        if let Some(before) = before {
+            self.elsewhere = before;
+        }
+        Taken { code, body: shown::without_picks(&self.picked, self.is_named, &body) }
+    }
+
+    /// What was taken, also without what steps name.
+    pub(super) fn without_all_picks(&self, taken: &Taken) -> Taken {
+        Taken { code: taken.code, body: shown::without_picks(&self.picked, shown::is_never_named, &taken.body) }
     }
 
     /// An object as it can be compared.
     pub(super) fn shown(&mut self, mut object: Value) -> Value {
         self.plain(&mut object, Depth::Settled);
-        shown::without_picks(&self.picked, &object)
+        shown::without_picks(&self.picked, self.is_named, &object)
     }
 
     fn plain(&mut self, body: &mut Value, depth: Depth) {
         shown::plain(body, depth);
+        self.without_unseen(body);
+        for item in body.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+            self.without_unseen(item);
+        }
+    }
+
+    /// Takes out what the real server keeps of a Service and does not always show.
+    fn without_unseen(&mut self, body: &mut Value) {
         let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
         if spec.get("type").is_some_and(|kind| kind == "ExternalName") {

@@ -1,4 +1,4 @@
-//! Which addresses a Service gets and loses.
+//! Which addresses a Service gets.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,7 @@ pub(super) fn create(after: &mut Service, taking: &mut Taking<'_>) -> Result<(),
     Ok(())
 }
 
-/// Gives a Service what it has become in need of, and lets go what it no longer needs.
+/// Gives a Service what it has become in need of.
 pub(super) fn update(
     cluster: &Cluster,
     before: &Service,
@@ -40,11 +40,7 @@ pub(super) fn update(
     if before.is_external_name() {
         return create(after, taking);
     }
-    if after.is_external_name() {
-        taking.freed.extend(before.held_addresses().map(Grant::Address));
-        return Ok(());
-    }
-    if !before.has_addresses() {
+    if after.is_external_name() || !before.has_addresses() {
         return Ok(());
     }
     match (before.families.len(), after.families.len()) {
@@ -53,10 +49,6 @@ pub(super) fn update(
         (1, 2) if cluster.has(&after.families[1]) => {
             after.addresses.resize(2, String::new());
             give(after, 1, taking)
-        }
-        (2, 1) => {
-            taking.freed.extend(before.held_addresses().nth(1).map(Grant::Address));
-            Ok(())
         }
         _ => Ok(()),
     }

@@ -3,7 +3,6 @@
 //! It is a function of the cluster, the pools, the Service as it was and as it is asked for. A refusal leaves the pools as
 //! they were; otherwise what was given is claimed in them. Nothing here knows of the store, or of a clock.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use api::Errors;
@@ -155,7 +154,6 @@ pub(super) struct Taking<'a> {
     pools: &'a mut Pools,
     dice: &'a mut dyn FnMut() -> u64,
     taken: Vec<Taken>,
-    pub(super) freed: Vec<Grant>,
     /// What could not be given.
     wanted: Option<Wanted>,
 }
@@ -237,15 +235,18 @@ pub(super) fn decide(
     dice: &mut dyn FnMut() -> u64,
 ) -> Result<Decision, Refused> {
     families::settle(cluster, before, &mut after, faults)?;
-    let mut taking = Taking { pools, dice, taken: Vec::new(), freed: Vec::new(), wanted: None };
+    let mut taking = Taking { pools, dice, taken: Vec::new(), wanted: None };
     let given = match before {
         None => addresses::create(&mut after, &mut taking).and_then(|()| ports::create(&mut after, &mut taking)),
         Some(before) => addresses::update(cluster, before, &mut after, &mut taking)
             .and_then(|()| ports::update(before, &mut after, &mut taking)),
     };
-    let Taking { pools, taken, freed, wanted, .. } = taking;
+    let Taking { pools, taken, wanted, .. } = taking;
     match given {
-        Ok(()) => Ok(Decision { service: after, taken, freed }),
+        Ok(()) => {
+            let freed = before.map(|before| lost(before, &after)).unwrap_or_default();
+            Ok(Decision { service: after, taken, freed })
+        }
         Err(why) => {
             for taken in taken {
                 pools.release(taken.grant);
@@ -255,9 +256,20 @@ pub(super) fn decide(
     }
 }
 
-/// All that a Service has.
+/// All that a Service has, in order and once: a number may serve several protocols, and what was not written by this server may say
+/// the same twice in other ways.
 pub(super) fn held(service: &Service) -> Vec<Grant> {
-    // A number may serve several protocols.
-    let ports: BTreeSet<u16> = service.held_node_ports().chain(service.held_health_check()).collect();
-    service.held_addresses().map(Grant::Address).chain(ports.into_iter().map(Grant::Port)).collect()
+    let ports = service.held_node_ports().chain(service.held_health_check());
+    let mut held: Vec<Grant> = service.held_addresses().map(Grant::Address).chain(ports.map(Grant::Port)).collect();
+    held.sort_unstable();
+    held.dedup();
+    held
+}
+
+/// What a Service had and has no longer.
+fn lost(before: &Service, after: &Service) -> Vec<Grant> {
+    let kept = held(after);
+    let mut lost = held(before);
+    lost.retain(|grant| kept.binary_search(grant).is_err());
+    lost
 }

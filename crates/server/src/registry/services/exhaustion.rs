@@ -31,14 +31,18 @@ struct Notice {
 
 /// What people are told if any would have done and none of those ranges has one left.
 fn notice(wanted: Wanted, full: &[(Key, String)]) -> Option<Notice> {
-    let (action, reason, point, kind) = match wanted {
+    let (action, reason) = match wanted {
         Wanted::Address(_) | Wanted::Port => return None,
-        Wanted::AnyAddress(Family::V4) => ("ClusterIPAllocation", "ClusterIPRangeFull", "IPv4 address", "ServiceCIDR"),
-        Wanted::AnyAddress(Family::V6) => ("ClusterIPAllocation", "ClusterIPRangeFull", "IPv6 address", "ServiceCIDR"),
-        Wanted::AnyPort => ("PortAllocation", "PortRangeFull", "node port", "NodePortRange"),
+        Wanted::AnyAddress(_) => ("ClusterIPAllocation", "ClusterIPRangeFull"),
+        Wanted::AnyPort => ("PortAllocation", "PortRangeFull"),
+    };
+    let (a, point, kind) = match wanted {
+        Wanted::AnyAddress(Family::V4) => ("an", "IPv4 address", "ServiceCIDR"),
+        Wanted::AnyAddress(Family::V6) => ("an", "IPv6 address", "ServiceCIDR"),
+        _ => ("a", "node port", "NodePortRange"),
     };
     let note = if full.is_empty() {
-        format!("no {kind} is open that has an {point} to give; create one")
+        format!("no {kind} is open that has {a} {point} to give; create one")
     } else {
         let name = |key: &Key| key.rsplit('/').next().unwrap_or_default().to_owned();
         let mut named: Vec<String> =
@@ -80,6 +84,7 @@ mod tests {
             note(Wanted::AnyAddress(Family::V6), &[]),
             "no ServiceCIDR is open that has an IPv6 address to give; create one"
         );
+        assert_eq!(note(Wanted::AnyPort, &[]), "no NodePortRange is open that has a node port to give; create one");
         let many: Vec<(Key, String)> =
             (0..1000).map(|n| (format!("r/{}", "n".repeat(60)).into(), format!("10.{n}.0.0/16"))).collect();
         let note = notice(Wanted::AnyAddress(Family::V4), &many).unwrap().note;

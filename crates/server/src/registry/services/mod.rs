@@ -22,9 +22,9 @@ mod tests;
 use std::sync::Arc;
 
 use api::kinds::validate_service_addresses;
-use api::{Errors, Kind, Object};
+use api::{Errors, Kind, Object, Path};
 use http::StatusCode;
-use store::{Compare, Entry, Store};
+use store::{Compare, Entry, Store, TXN_OPS};
 
 pub(crate) use self::book::Suspect;
 pub(crate) use self::decision::Wanted;
@@ -44,6 +44,12 @@ use crate::machinery::Failure;
 /// Where Services are stored.
 pub(crate) const PREFIX: &str = "services";
 
+/// The most conditions that may come along with a change of a Service. The Service and its namespace have one each.
+const MOST_COMPARES: usize = TXN_OPS - 2;
+
+/// As many conditions as there are on one thing that is freed, or more: on its object, and on the Service that has it then.
+const COMPARES_OF_FREED: usize = 2;
+
 /// The behaviour of Services.
 pub(crate) struct Services;
 
@@ -54,8 +60,13 @@ impl Behaviour for Services {
             Change::Update { old, new } => give(around, kind, Some(old), new),
             Change::Delete(old) => {
                 let mut along = Along::default();
-                let freed = held(&Service::read_stored(old));
-                free(around, &Holder::of(old), &freed, &mut along)?;
+                for grant in held(&Service::read_stored(old)) {
+                    // What does not fit is left to repair: when the Service is gone, nobody has it.
+                    if along.compares.len() + COMPARES_OF_FREED > MOST_COMPARES {
+                        break;
+                    }
+                    free(around, &Holder::of(old), grant, &mut along)?;
+                }
                 Ok(along)
             }
         }
@@ -94,32 +105,46 @@ fn give(around: &Surroundings, kind: &Kind, old: Option<&Object>, new: &Object) 
         .decide(&holder, before.as_ref(), asked.clone(), faults)
         .map_err(|refused| failure(kind, new, refused))?;
     let mut along = Along { compares: conditions, hold: Some(hold), ..Along::default() };
-    for taken in decision.taken {
+    for taken in &decision.taken {
         let (condition, write) = taken.grant.take(&holder);
         along.compares.push(condition);
         along.writes.push(write);
     }
-    free(around, &holder, &decision.freed, &mut along)?;
+    for grant in &decision.freed {
+        free(around, &holder, *grant, &mut along)?;
+    }
+    if along.compares.len() > MOST_COMPARES {
+        return Err(failure(kind, new, too_many(decision.taken.len() + decision.freed.len())));
+    }
     along.given = Given::between(asked, decision.service).map(Box::new);
     Ok(along)
 }
 
-fn free(around: &Surroundings, holder: &Holder<'_>, freed: &[Grant], along: &mut Along) -> Result<(), Failure> {
+fn free(around: &Surroundings, holder: &Holder<'_>, grant: Grant, along: &mut Along) -> Result<(), Failure> {
     let own = holder.key();
-    for grant in freed {
-        let mut others = around.ledger.having(*grant).into_iter().filter(|key| *key != own);
-        let heir = others.find_map(|key| having(&around.store, &key, *grant));
-        let taker = heir.as_ref().map(|(_, service)| Holder::of(service));
-        let (condition, write) = grant.free(&around.store, holder, taker.as_ref())?;
-        along.compares.push(condition);
-        if write.is_some() {
-            // It may be the heir of much.
-            let same = heir.map(|(entry, _)| Compare::At(entry.key.clone(), entry.revision));
-            along.compares.extend(same.filter(|same| !along.compares.contains(same)));
-        }
-        along.writes.extend(write);
+    let mut others = around.ledger.having(grant).into_iter().filter(|key| *key != own);
+    let heir = others.find_map(|key| having(&around.store, &key, grant));
+    let taker = heir.as_ref().map(|(_, service)| Holder::of(service));
+    let (condition, write) = grant.free(&around.store, holder, taker.as_ref())?;
+    along.compares.push(condition);
+    if write.is_some() {
+        // It may be the heir of much.
+        let same = heir.map(|(entry, _)| Compare::At(entry.key.clone(), entry.revision));
+        along.compares.extend(same.filter(|same| !along.compares.contains(same)));
     }
+    along.writes.extend(write);
     Ok(())
+}
+
+/// Why a Service cannot gain and lose so many addresses and ports at once.
+fn too_many(count: usize) -> Refused {
+    let mut errors = Errors::new();
+    let why = format!(
+        "{count} addresses and node ports cannot be given and freed in one write, which has room for about 120; \
+         add or remove at most 100 at a time"
+    );
+    errors.invalid_whole(&Path::new("spec").child("ports"), why);
+    Refusal::Invalid(errors).into()
 }
 
 fn failure(kind: &Kind, service: &Object, refused: Refused) -> Failure {

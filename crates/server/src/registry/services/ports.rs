@@ -1,15 +1,14 @@
-//! Which node ports a Service gets, keeps and loses.
+//! Which node ports a Service gets and keeps.
 //!
 //! A number is given once in the cluster, whatever the protocol. Inside of one Service it may serve several protocols.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use api::{Errors, Path};
 use serde_json::json;
 
 use super::decision::{PortRefusal, Refusal, Taking};
 use super::service::{Port, Service};
-use crate::registry::grants::Grant;
 
 /// Gives a new Service its ports: those that it names, and any for the rest. Ports of one number share one.
 ///
@@ -43,13 +42,12 @@ pub(super) fn create(after: &mut Service, taking: &mut Taking<'_>) -> Result<(),
     if after.needs_health_check() { health_check(after, taking) } else { Ok(()) }
 }
 
-/// Gives a Service what it needs now and did not need before, and lets go what it no longer needs.
+/// Gives a Service what it needs now and did not need before.
 pub(super) fn update(before: &Service, after: &mut Service, taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let held: BTreeSet<u16> = before.held_node_ports().collect();
     if after.has_node_ports() {
         let wants = after.wants_node_ports();
         let mut seen = HashSet::new();
-        let mut own: HashSet<i64> = held.iter().copied().map(i64::from).collect();
+        let mut own: HashSet<i64> = before.held_node_ports().map(i64::from).collect();
         for (index, port) in after.ports.iter().enumerate().filter(|(_, port)| port.on_nodes != 0) {
             if own.insert(port.on_nodes) {
                 taken(taking, index, port.on_nodes)?;
@@ -62,14 +60,7 @@ pub(super) fn update(before: &Service, after: &mut Service, taking: &mut Taking<
             port.on_nodes = any(taking)?;
         }
     }
-    let kept: BTreeSet<u16> = after.held_node_ports().collect();
-    taking.freed.extend(held.difference(&kept).copied().map(Grant::Port));
-    match (before.needs_health_check(), after.needs_health_check()) {
-        (false, true) => health_check(after, taking)?,
-        (true, false) => taking.freed.extend(before.held_health_check().map(Grant::Port)),
-        _ => {}
-    }
-    Ok(())
+    if after.needs_health_check() && !before.needs_health_check() { health_check(after, taking) } else { Ok(()) }
 }
 
 fn taken(taking: &mut Taking<'_>, index: usize, port: i64) -> Result<i64, Refusal> {

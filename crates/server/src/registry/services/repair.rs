@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use api::Object;
 use jiff::Timestamp;
-use store::{Compare, Entry, Outcome, Range, Store, Txn};
+use serde_json::json;
+use store::{Compare, Entry, Outcome, Range, Store, Txn, Write};
 use tracing::info;
 
 use super::book::Suspect;
-use super::mending::{self, Notice, Verdict, Written, judge};
+use super::mending::{self, Because, Found, Notice, Verdict, Written, judge};
 use super::meters::{Fault, Repairs};
 use super::service::Service;
 use super::{having, held_by};
 use crate::machinery::Failure;
-use crate::registry::grants::{Grant, Holder};
+use crate::registry::grants::{Grant, Holder, Parent};
 use crate::registry::telling::{Told, reference, tell};
 use crate::registry::wording::is_said;
 use crate::registry::{Surroundings, ip_addresses, node_ports};
@@ -34,10 +35,18 @@ pub(crate) enum Mending {
 /// Something to be mended, and what people are told.
 pub(crate) struct Mend {
     sort: Sort,
-    /// What mends it, what is wrong, and what is told if it is mended.
-    repair: Option<(Txn, Fault, Option<Told>)>,
+    repair: Option<Repair>,
     /// What somebody has to decide.
     told: Vec<(Fault, Told)>,
+}
+
+/// What mends something.
+struct Repair {
+    txn: Txn,
+    /// What is wrong.
+    fault: Fault,
+    /// What is told if it is mended.
+    told: Option<Told>,
 }
 
 /// What became of that.
@@ -54,7 +63,7 @@ pub(crate) enum Mended {
 /// How often something is looked at again that changes while it is mended, before the server starts all the same.
 const MOST_TRIES: usize = 8;
 
-/// Mends what can be mended, and tells what cannot.
+/// Mends what can be mended. What cannot is for whoever tends the store, who looks at everything again, to tell.
 pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
     let mut suspects = around.ledger.disagreements();
     // That an object names the wrong one is seen only in the object.
@@ -66,7 +75,7 @@ pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
     for suspect in suspects {
         for _ in 0..MOST_TRIES {
             let Mending::Now(mend) = mend(around, &suspect, Duration::ZERO)? else { break };
-            match mend.perform(around).await? {
+            match (Mend { told: Vec::new(), ..*mend }).perform(around).await? {
                 Mended::Lost => {}
                 Mended::Told => break,
                 Mended::Well => {
@@ -90,9 +99,7 @@ async fn all(store: &Store, prefix: &str) -> Vec<Arc<Entry>> {
 /// What can be done about a suspect. What no Service has stays for the time of `grace`.
 pub(crate) fn mend(around: &Surroundings, suspect: &Suspect, grace: Duration) -> Result<Mending, Failure> {
     match suspect {
-        Suspect::Grant(grant) => {
-            of_grant(around, *grant, grace).inspect_err(|_| Sort::of(*grant).repairs(around).found(Fault::Unknown))
-        }
+        Suspect::Grant(grant) => of_grant(around, *grant, grace),
         Suspect::Service(key) => Ok(of_service(&around.store, key)),
     }
 }
@@ -119,14 +126,18 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
     let services: Vec<(Arc<Entry>, Object)> =
         around.ledger.having(grant).iter().filter_map(|key| having(store, key, grant)).collect();
     let holders: Vec<Holder<'_>> = services.iter().map(|(_, service)| Holder::of(service)).collect();
-    let object = entry.as_ref().map(|entry| grant.read(&entry.value)).transpose()?;
-    let written = object.as_ref().map(|object| written(grant, object, &holders));
+    let object = entry.as_ref().and_then(|entry| grant.read(&entry.value));
+    let found = match (&entry, &object) {
+        (None, _) => Found::Nothing,
+        (Some(_), None) => Found::Unreadable,
+        (Some(_), Some(object)) => Found::Written(written(grant, object, &holders)),
+    };
     let same = entry.as_ref().map_or(Compare::Absent(grant.key()), |entry| Compare::At(grant.key(), entry.revision));
     let sort = Sort::of(grant);
 
     let mut told = Vec::new();
-    let mut owner = written.and_then(|written| written.names);
-    let repair = match judge(&holders, written.as_ref(), grace) {
+    let mut owner = object.as_ref().and_then(|object| grant.holder(object));
+    let repair = match judge(&holders, found, grace) {
         Verdict::Nothing => None,
         Verdict::Later(time) => return Ok(Mending::Later(time)),
         Verdict::Give(number, because) => {
@@ -137,33 +148,15 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
             };
             owner = Some(*holder);
             let compares = vec![same, Compare::At(service.key.clone(), service.revision)];
+            let fault = if because == Because::Unreadable { Fault::Unknown } else { Fault::Repair };
             let notice = mending::given(grant, holder, because);
-            let notice = notice.map(|notice| about_service(parsed, notice, sort));
-            Some((Txn { compares, writes: vec![write] }, Fault::Repair, notice))
+            let told = notice.map(|notice| about_service(parsed, notice, sort));
+            Some(Repair { txn: Txn { compares, writes: vec![write] }, fault, told })
         }
-        Verdict::Remove => {
-            let (Some(named), Some(object)) = (owner, object.clone()) else { return Ok(Mending::Nothing) };
-            let service = store.get(&named.key());
-            if service.as_ref().is_some_and(|service| held_by(&service.value).contains(&grant)) {
-                return Ok(Mending::Nothing);
-            }
-            let notice = match grant {
-                Grant::Address(address) => {
-                    let notice = mending::removed(address, &named, service.is_some());
-                    Some(about(
-                        reference(&object, "networking.k8s.io/v1", "IPAddress"),
-                        "IPAddressAllocation",
-                        notice,
-                        sort,
-                    ))
-                }
-                Grant::Port(_) => None,
-            };
-            let is_so = service
-                .map_or(Compare::Absent(named.key()), |service| Compare::At(service.key.clone(), service.revision));
-            let write = grant.remove(object)?;
-            write.map(|write| (Txn { compares: vec![same, is_so], writes: vec![write] }, Fault::Leak, notice))
-        }
+        Verdict::Remove => match object.clone() {
+            Some(object) => leaked(store, grant, same, object)?,
+            None => Some(unreadable(grant, same)),
+        },
     };
     for ((_, service), holder) in services.iter().zip(&holders) {
         if !owner.is_some_and(|owner| owner.is(holder)) {
@@ -176,6 +169,43 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
     }
     let is_well = repair.is_none() && told.is_empty();
     Ok(if is_well { Mending::Nothing } else { Mending::Now(Box::new(Mend { sort, repair, told })) })
+}
+
+/// What removes an object that says it is a Service's, unless the Service that it names has it after all.
+fn leaked(store: &Store, grant: Grant, same: Compare, object: Object) -> Result<Option<Repair>, Failure> {
+    let mut compares = vec![same];
+    let mut is_there = false;
+    if let Some(named) = grant.holder(&object) {
+        let service = store.get(&named.key());
+        if service.as_ref().is_some_and(|service| held_by(&service.value).contains(&grant)) {
+            return Ok(None);
+        }
+        is_there = service.is_some();
+        compares.push(
+            service.map_or(Compare::Absent(named.key()), |service| Compare::At(service.key.clone(), service.revision)),
+        );
+    }
+    let told = match grant {
+        Grant::Address(address) => {
+            let notice = match grant.holder(&object) {
+                Some(named) => mending::removed(address, &named, is_there),
+                None => mending::of_no_service(address, &Parent::of(&object)),
+            };
+            Some(about_grant(grant, &object, notice))
+        }
+        Grant::Port(_) => None,
+    };
+    let write = grant.remove(object)?;
+    Ok(write.map(|write| Repair { txn: Txn { compares, writes: vec![write] }, fault: Fault::Leak, told }))
+}
+
+/// What removes something that cannot be read and that no Service has.
+fn unreadable(grant: Grant, same: Compare) -> Repair {
+    let mut object = Object::default();
+    object.set(&["metadata", "name"], json!(grant.name()));
+    let told = about_grant(grant, &object, mending::unreadable(grant));
+    let txn = Txn { compares: vec![same], writes: vec![Write::Delete { key: grant.key() }] };
+    Repair { txn, fault: Fault::Unknown, told: Some(told) }
 }
 
 /// Whether one Service has what is written, and that is what is written. Nearly always it is, and then there is nothing to judge.
@@ -230,6 +260,14 @@ fn about_service(service: &Object, notice: Notice, sort: Sort) -> Told {
     about(reference(service, "v1", "Service"), action, notice, sort)
 }
 
+fn about_grant(grant: Grant, object: &Object, notice: Notice) -> Told {
+    let (regarding, action) = match grant {
+        Grant::Address(_) => (reference(object, "networking.k8s.io/v1", "IPAddress"), "IPAddressAllocation"),
+        Grant::Port(_) => (reference(object, "ipam.cadastre.dev/v1alpha1", "NodePort"), "PortAllocation"),
+    };
+    about(regarding, action, notice, Sort::of(grant))
+}
+
 fn about(regarding: serde_json::Value, action: &'static str, notice: Notice, sort: Sort) -> Told {
     let reporter = match sort {
         Sort::Addresses => "ipallocator-repair-controller",
@@ -244,7 +282,7 @@ impl Mend {
     pub(crate) async fn perform(self, around: &Surroundings) -> Result<Mended, Failure> {
         let repairs = self.sort.repairs(around);
         let mut mended = Mended::Told;
-        if let Some((txn, fault, told)) = self.repair {
+        if let Some(Repair { txn, fault, told }) = self.repair {
             let outcome = around.store.txn(txn).await.inspect_err(|_| repairs.failed())?;
             let Outcome::Committed { revision, .. } = outcome else { return Ok(Mended::Lost) };
             repairs.found(fault);
@@ -265,9 +303,8 @@ impl Mend {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
     use space::Cidr;
-    use store::Write;
 
     use super::*;
 

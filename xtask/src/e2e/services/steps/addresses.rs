@@ -1,11 +1,12 @@
 //! Writes of addresses by hand: those that Services name as well, so that they are in each other's way.
 //!
-//! None of them says that it is looked after like those of Services: such a one is swept away after a while, and each server has its
-//! own while.
+//! Those that are made and say that they are looked after like those of Services are removed at once, on both sides: nobody has them,
+//! so each server sweeps them away after a while, and each has its own while. Nothing is changed to say that.
 
 use serde_json::{Value, json};
 use testkit::choices::{Choices, Seeded};
 
+use super::super::holdings::{MANAGER, OWN};
 use super::services::{V4, V6};
 use super::{About, FINALIZER, Step, metadata, metadata_patch, some};
 use crate::e2e::method::Method;
@@ -49,7 +50,8 @@ pub(super) fn choose(random: &mut Seeded) -> Step {
                 "metadata": metadata(random, &name), "spec": {"parentRef": parent(random)},
             });
             if random.below(8) == 0 {
-                body["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] = json!("example.com");
+                let manager = if method == Post { random.one_of(&["example.com", OWN]) } else { "example.com" };
+                body["metadata"]["labels"][MANAGER] = json!(manager);
             }
             if random.below(16) == 0 {
                 body["spec"] = json!({});
@@ -62,6 +64,7 @@ pub(super) fn choose(random: &mut Seeded) -> Step {
                 about: About::Address,
                 method,
                 version,
+                namespace: "",
                 name: String::new(),
                 part: "",
                 query,
@@ -75,7 +78,7 @@ pub(super) fn choose(random: &mut Seeded) -> Step {
         Json => json!([{"op": "replace", "path": "/spec/parentRef/name", "value": random.one_of(&["s1", "other"])}]),
         _ => patch(random),
     };
-    Step { about: About::Address, method, version, name, part: "", query, body }
+    Step { about: About::Address, method, version, namespace: "", name, part: "", query, body }
 }
 
 /// Who has it: somebody, or nobody that could be.
@@ -108,7 +111,7 @@ fn patch(random: &mut Seeded) -> Value {
         2 => json!({"spec": {"parentRef": {"group": "example.com"}}}),
         3 => json!({"metadata": {"finalizers": [FINALIZER]}}),
         4 => {
-            json!({"metadata": {"labels": {"ipaddress.kubernetes.io/managed-by": random.one_of(&[None, Some("example.com")])}}})
+            json!({"metadata": {"labels": {MANAGER: random.one_of(&[None, Some("example.com")])}}})
         }
         _ => json!({"metadata": metadata_patch(random)}),
     }

@@ -61,7 +61,16 @@ pub(super) fn choose(random: &mut Seeded) -> Step {
         }
         Delete if random.below(6) == 0 => {
             query = "labelSelector=example.com/together%3Dyes";
-            return Step { about: About::Range, method, version, name: String::new(), part, query, body: Value::Null };
+            return Step {
+                about: About::Range,
+                method,
+                version,
+                namespace: "",
+                name: String::new(),
+                part,
+                query,
+                body: Value::Null,
+            };
         }
         Delete => {
             query = some(random, 6, &["dryRun=All", "propagationPolicy=Background"]).unwrap_or_default();
@@ -76,7 +85,7 @@ pub(super) fn choose(random: &mut Seeded) -> Step {
             body
         }
     };
-    Step { about: About::Range, method, version, name, part, query, body }
+    Step { about: About::Range, method, version, namespace: "", name, part, query, body }
 }
 
 /// The ranges of one object, right or wrong.

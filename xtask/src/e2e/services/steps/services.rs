@@ -5,11 +5,13 @@
 use serde_json::{Map, Value, json};
 use testkit::choices::{Choices, Seeded};
 
-use super::{About, FINALIZER, Step, some};
+use super::{About, Step, deletes, metadata, metadata_patch, namespace_of, some, statuses};
 use crate::e2e::method::Method;
 
 /// Few enough that most writes find something there.
 const NAMES: u64 = 12;
+/// And those of the other namespace.
+const OTHER_NAMES: u64 = 3;
 
 /// The addresses that are named; some are had only while there are ranges that have them, and the last ones never.
 pub(in super::super) const V4: [&str; 13] = [
@@ -48,33 +50,67 @@ pub(in super::super) const PORTS: [i64; 10] = [30_000, 30_001, 30_002, 30_003, 3
 pub(super) fn choose(random: &mut Seeded) -> Step {
     use Method::{Apply, Delete, Edit, Json, Merge, Post, Put, Strategic};
     let method = random.one_of(&[
-        Post, Post, Post, Post, Put, Put, Edit, Edit, Edit, Merge, Merge, Merge, Strategic, Strategic, Json, Apply,
-        Delete,
+        Post, Post, Post, Post, Post, Put, Put, Edit, Edit, Edit, Edit, Merge, Merge, Merge, Merge, Strategic,
+        Strategic, Json, Apply, Delete, Delete,
     ]);
-    let name = format!("s{}", random.below(NAMES));
-    let mut part = "";
-    let body = match method {
-        Delete => Value::Null,
-        Post | Put | Apply => {
-            let mut body =
-                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec(random)});
-            if random.below(16) == 0 {
-                body["metadata"]["finalizers"] = json!([FINALIZER]);
-            }
-            body
-        }
-        Edit => json!({"spec": edit(random)}),
+    if method == Delete {
+        return deletes::choose(random);
+    }
+    let (namespace, name) = name(random);
+    let (part, body) = match method {
+        Post | Put | Apply => whole(random, method, &name),
+        Edit if random.below(4) == 0 => ("status", json!({"status": statuses::status(random)})),
+        Edit => ("", json!({"spec": edit(random)})),
+        Json if random.below(3) == 0 => ("status", statuses::json_patch(random)),
         Json => {
-            json!([{"op": "replace", "path": "/spec/type", "value": random.one_of(&["ClusterIP", "NodePort"])}])
+            let kind = random.one_of(&["ClusterIP", "NodePort"]);
+            ("", json!([{"op": "replace", "path": "/spec/type", "value": kind}]))
         }
-        Merge | Strategic if random.below(8) == 0 => {
-            part = random.one_of(&["", "status"]);
-            json!({"metadata": {"finalizers": null}})
-        }
-        _ => patch(random),
+        _ => match random.below(16) {
+            0 | 1 => (random.one_of(&["", "status"]), json!({"metadata": {"finalizers": null}})),
+            2 => ("", json!({"metadata": metadata_patch(random)})),
+            3..=5 => {
+                let mut body = json!({"status": statuses::status(random)});
+                if random.below(4) == 0 {
+                    body["spec"] = json!({"type": random.one_of(&["ClusterIP", "LoadBalancer"])});
+                }
+                (random.one_of(&["status", "status", "status", ""]), body)
+            }
+            _ => ("", patch(random)),
+        },
     };
-    let query = if method == Apply { "force=true" } else { "" };
-    Step { about: About::Service, method, version: "v1", name, part, query, body }
+    let query = match (method == Apply, random.below(8) == 0) {
+        (true, true) => "force=true&dryRun=All",
+        (true, false) => "force=true",
+        (false, true) => "dryRun=All",
+        (false, false) => "",
+    };
+    Step { about: About::Service, method, version: "v1", namespace, name, part, query, body }
+}
+
+/// A namespace, and the name of a Service there.
+pub(super) fn name(random: &mut Seeded) -> (&'static str, String) {
+    let name = match random.below(8) {
+        0 => format!("o{}", random.below(OTHER_NAMES)),
+        _ => format!("s{}", random.below(NAMES)),
+    };
+    (namespace_of(&name), name)
+}
+
+/// A Service from beginning to end, or its status; and which part of it that is. What is said of the status of the whole counts for
+/// nothing.
+fn whole(random: &mut Seeded, method: Method, name: &str) -> (&'static str, Value) {
+    let mut body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}});
+    if method == Method::Apply && random.below(4) == 0 {
+        body["status"] = statuses::status(random);
+        return ("status", body);
+    }
+    body["metadata"] = metadata(random, name);
+    body["spec"] = spec(random);
+    if random.below(16) == 0 {
+        body["status"] = statuses::status(random);
+    }
+    ("", body)
 }
 
 fn address(random: &mut Seeded) -> &'static str {

@@ -140,6 +140,9 @@ fn the_check_of_health_has_a_port_as_long_as_there_is_one() {
     assert_eq!(updated(local(30_005), local(30_005)), "30003 health 30005");
     assert_eq!(updated(local(30_005), cluster()), "30003 -30005");
     assert_eq!(updated(local(30_005), spec("ClusterIP", &[(80, "TCP", 0)])), "0 -30003 30005");
+    // What was restored may say one twice.
+    assert_eq!(updated(local(30_003), cluster()), "30003");
+    assert_eq!(updated(local(30_003), spec("ClusterIP", &[(80, "TCP", 0)])), "0 -30003");
 }
 
 /// Upstream's K3 and K4: an `ExternalName` may say a node port, and nobody looks at it until it is taken for a port that it has.
