@@ -9,7 +9,6 @@ mod dice;
 mod grants;
 mod lost;
 mod news;
-mod orphans;
 mod random;
 mod scale;
 mod shared;
