@@ -90,6 +90,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_write_that_was_cut_off_left_is_no_part_of_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        fs::write(path.with_extension("new"), [7; 4096]).unwrap();
+        replace(&path, b"short").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"short");
+        assert!(!path.with_extension("new").exists());
+    }
+
+    #[test]
     fn the_configuration_comes_before_the_environment_before_the_default() {
         let variable = OsStr::new("/from/environment");
         assert_eq!(Place::state_dir("/from/config", Some(variable)), Path::new("/from/config"));

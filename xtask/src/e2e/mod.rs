@@ -112,8 +112,8 @@ enum Suite {
     Managers,
     /// Clients that speak nothing but protobuf: everything they see must be what they see of the control
     Wire,
-    /// Random writes of Services, ranges and addresses in four sorts of clusters: what ours answers, and what there is then, must
-    /// be as with the control; the examples; two servers that are asked for the same address; kill -9 while addresses are given and freed
+    /// Random writes of Services, ranges and addresses in four sorts of clusters and one that has hardly any room: what ours answers,
+    /// and what there is then, must be as with the control; the examples; two servers that are asked for the same address; kill -9 while addresses are given and freed
     Services,
     /// Nodes get their pod CIDRs, from `cadastre up` and from `cadastre controller node` beside the control: what the peers' suites ask,
     /// what goes wrong with the peers, controllers that are killed, doubled and cut off, nodes that others served, a long random run

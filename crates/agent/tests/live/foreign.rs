@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::machine::{Machine, POOLS, RESERVATIONS, SLICE_POOLS, define, grant_slices, shown, told, uid};
+use crate::machine::{Machine, POOLS, RESERVATIONS, SLICE_POOLS, shown, told, uid};
 
 const POOL: &str = "a-10.0.0.0-28";
 
@@ -20,11 +20,7 @@ async fn edit(fixture: &Fixture, offset: &str, entry: &Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_others_put_into_the_pool_goes_to_its_pod_and_to_nobody_else() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let _agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, _agent) = Machine::served(&fixture, "a", ipam()).await;
     fixture.until(POOLS, POOL, |pool| !pool.is_null()).await;
     edit(&fixture, "1", &json!({"id": "elsewhere", "podref": "default/late", "ifname": "net1"})).await;
     machine.eventually("the reservation", || (machine.held() == ["10.0.0.1 default/late"]).then_some(())).await;
@@ -41,11 +37,7 @@ async fn an_address_that_others_put_into_the_pool_goes_to_its_pod_and_to_nobody_
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_others_take_out_is_put_back_while_it_is_used() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let _agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, _agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("live").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool) == ["10.0.0.1 default/live"]).await;
     edit(&fixture, "1", &Value::Null).await;
@@ -60,11 +52,7 @@ async fn an_entry_that_others_take_out_is_put_back_while_it_is_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_whose_range_was_edited_is_told_and_left_alone_until_it_is_mended() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let _agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, _agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("one").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool) == ["10.0.0.1 default/one"]).await;
     let of = |range: &str| json!({"spec": {"range": range}});

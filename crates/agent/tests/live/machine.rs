@@ -109,6 +109,16 @@ impl Machine {
         Self::new(name, ipam)
     }
 
+    /// A node that joins and has its slice of the network `net`; who gave it, and its agent.
+    pub(crate) async fn served(fixture: &Fixture, name: &str, ipam: Value) -> (Running, Self, Running) {
+        let controller = grant_slices(fixture);
+        let machine = Self::join(fixture, name, ipam.clone()).await;
+        let agent = machine.start(fixture);
+        define(fixture, "net", ipam).await;
+        machine.granted(|_| true).await;
+        (controller, machine, agent)
+    }
+
     /// The machine alone.
     pub(crate) fn new(name: &str, mut ipam: Value) -> Self {
         ipam["type"] = json!("cadastre");

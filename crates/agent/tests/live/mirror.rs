@@ -39,11 +39,7 @@ async fn a_node_gets_its_slice_and_what_its_pods_hold_is_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_that_vanished_loses_its_address_though_no_del_came() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let _agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, _agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("stays").unwrap();
     machine.add("vanishes").unwrap();
     machine.vanish("vanishes");

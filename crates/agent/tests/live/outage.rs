@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::machine::{Machine, POOLS, RESERVATIONS, define, grant_slices, run_pod, shown};
+use crate::machine::{Machine, POOLS, RESERVATIONS, run_pod, shown};
 
 const POOL: &str = "a-10.0.0.0-28";
 
@@ -16,11 +16,7 @@ fn ipam() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_come_and_go_while_the_server_is_away_and_then_everything_is_shown() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let _agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, _agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("before").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
     machine.cut(true);
@@ -40,11 +36,7 @@ async fn pods_come_and_go_while_the_server_is_away_and_then_everything_is_shown(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_away_goes_on_from_what_is_there() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("one").unwrap();
     machine.add("two").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool).len() == 2).await;
@@ -64,11 +56,7 @@ async fn an_agent_that_was_away_goes_on_from_what_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_is_lost_is_written_anew_from_the_pools() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("one").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
     let known = machine.granted(|grants| grants.journal.is_some()).await;
@@ -86,11 +74,7 @@ async fn a_journal_that_is_lost_is_written_anew_from_the_pools() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_was_made_anew_under_its_name_knows_what_is_in_use() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("one").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
     agent.stop().await;
@@ -104,11 +88,7 @@ async fn a_machine_that_was_made_anew_under_its_name_knows_what_is_in_use() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_pool_was_told_of_before_the_disk_was_lost_is_known_from_the_pods() {
     let fixture = Fixture::new().await;
-    let _controller = grant_slices(&fixture);
-    let machine = Machine::join(&fixture, "a", ipam()).await;
-    let agent = machine.start(&fixture);
-    define(&fixture, "net", ipam()).await;
-    machine.granted(|_| true).await;
+    let (_controller, machine, agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("one").unwrap();
     fixture.until(POOLS, POOL, |pool| shown(pool).len() == 1).await;
     machine.cut(true);
