@@ -345,9 +345,9 @@ async fn another_version_of_a_kind_has_entries_of_its_own() {
     let fixture = Fixture::new().await;
     let beta = "/apis/networking.k8s.io/v1beta1/servicecidrs";
     let body = json!({"metadata": {"name": "c"}, "spec": {"cidrs": ["10.9.0.0/16"]}});
-    fixture.post(&format!("{beta}?fieldManager=me"), &body).await.expect(201);
+    fixture.post(&format!("{CIDRS}?fieldManager=me"), &body).await.expect(201);
     let labels = json!({"metadata": {"labels": {"a": "b"}}});
-    let both = fixture.patch(&format!("{CIDRS}/c?fieldManager=me"), "merge-patch", &labels).await.expect(200);
+    let both = fixture.patch(&format!("{beta}/c?fieldManager=me"), "merge-patch", &labels).await.expect(200);
     let entries = both["metadata"]["managedFields"].as_array().unwrap().iter();
     let versions: Vec<_> = entries.filter(|entry| entry["manager"] == "me").map(|entry| &entry["apiVersion"]).collect();
     assert_eq!(versions, ["networking.k8s.io/v1", "networking.k8s.io/v1beta1"]);
