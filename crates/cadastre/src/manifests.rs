@@ -137,8 +137,8 @@ fn slice_rules() -> Vec<Value> {
         rule("", &["events"], &["create"]),
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], READ),
         rule(WHEREABOUTS, &["nodeslicepools"], &["get", "list", "watch", "create", "update", "delete"]),
-        rule(WHEREABOUTS, &["ippools"], &["get", "list", "watch", "delete"]),
-        rule(WHEREABOUTS, &["overlappingrangeipreservations"], &["deletecollection"]),
+        rule(WHEREABOUTS, &["ippools"], &["get", "list", "watch", "patch", "delete"]),
+        rule(WHEREABOUTS, &["overlappingrangeipreservations"], &["get", "delete", "deletecollection"]),
     ]
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
@@ -290,11 +291,23 @@ pub fn ip_pool_name(network: Option<&str>, node: &str, slice: Cidr) -> String {
 
 /// The name of the `IPPool` of a range that all nodes share, as whereabouts has it. A name cannot begin with a hyphen.
 pub fn shared_pool_name(network: Option<&str>, range: Cidr) -> String {
-    let range = range.to_string().replace([':', '/'], "-");
+    named(network, range.to_string().replace([':', '/'], "-"))
+}
+
+/// The name of the reservation of an address, as whereabouts has it. Nor can a name end with a hyphen.
+pub fn reservation_name(network: Option<&str>, address: IpAddr) -> String {
+    let mut address = address.to_string();
+    if address.ends_with(':') {
+        address.push('0');
+    }
+    named(network, address.replace(':', "-"))
+}
+
+fn named(network: Option<&str>, text: String) -> String {
     match network {
-        Some(network) => format!("{network}-{range}"),
-        None if range.starts_with('-') => format!("0{range}"),
-        None => range,
+        Some(network) => format!("{network}-{text}"),
+        None if text.starts_with('-') => format!("0{text}"),
+        None => text,
     }
 }
 
@@ -409,5 +422,16 @@ mod tests {
         let slice = |text: &str| Cidr::strict(text).unwrap();
         assert_eq!(ip_pool_name(Some("net"), "node", slice("10.0.0.0/24")), "net-node-10.0.0.0-24");
         assert_eq!(ip_pool_name(None, "node", slice("fd00::/120")), "node-fd00---120");
+        // The plugin has a function of its own for these, and the same names.
+        for (network, address, name) in [
+            (None, "10.0.0.1", "10.0.0.1"),
+            (Some("net"), "fd00::1", "net-fd00--1"),
+            (None, "fd00::", "fd00--0"),
+            (Some("net"), "::1", "net---1"),
+            (None, "::1", "0--1"),
+            (None, "::", "0--0"),
+        ] {
+            assert_eq!(reservation_name(network, address.parse().unwrap()), name);
+        }
     }
 }

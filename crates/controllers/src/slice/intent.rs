@@ -1,8 +1,11 @@
 //! What should be written, looked at and told, and what came of it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::layout::Write;
+use super::orphans::Orphan;
 
 /// Something that should be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +26,13 @@ pub enum Intent {
     Sweep,
     /// Delete an `IPPool` of a node that is gone, of which nothing uses anything any more, and all reservations of the node before it.
     Discard(Remains),
+    /// List all pods. [`Plan::pods_found`](super::Plan::pods_found) wants to know which of these, `namespace/name`, are there.
+    FindPods(BTreeSet<String>),
+    /// See whether the pod of an entry is there. [`Plan::pod_found`](super::Plan::pod_found) wants to know.
+    FindPod(Orphan),
+    /// Take an entry out of its `IPPool` if it still is as it is given, and the reservation of the address before it.
+    /// [`Plan::taken_out`](super::Plan::taken_out) wants to know when that came to its end.
+    TakeOut(Orphan),
     /// Tell people.
     Tell(Event),
 }

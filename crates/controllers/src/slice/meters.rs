@@ -23,6 +23,7 @@ pub struct Meters {
     writes: Counter,
     failures: Counter,
     dropped: Counter,
+    swept: Counter,
 }
 
 impl Meters {
@@ -41,6 +42,11 @@ impl Meters {
     /// An event was dropped because too many waited.
     pub(super) fn dropped(&self) {
         self.dropped.inc();
+    }
+
+    /// An entry of a pod that is gone was taken out.
+    pub(super) fn swept(&self) {
+        self.swept.inc();
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>, state: State) -> fmt::Result {
@@ -68,6 +74,7 @@ impl Meters {
             ("writes", "Writes of NodeSlicePools that were made", &self.writes),
             ("write_failures", "Writes of NodeSlicePools that failed or of which nobody knows", &self.failures),
             ("events_dropped", "Events that were not written because too many waited", &self.dropped),
+            ("swept_entries", "Entries of pods that are gone, taken out of IPPools that all nodes share", &self.swept),
         ] {
             let name = format!("{PREFIX}{name}");
             counter.encode(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?)?;
@@ -92,6 +99,7 @@ mod tests {
         meters.show([("net", counts)].into_iter());
         meters.wrote(true);
         meters.wrote(false);
+        meters.swept();
         let shown = text(Arc::clone(&report));
         for line in [
             r#"cadastre_slices{network="net",state="granted"} 5.0"#,
@@ -100,6 +108,7 @@ mod tests {
             r#"cadastre_slices{network="net",state="conflicting"} 4.0"#,
             "cadastre_slice_writes_total 1",
             "cadastre_slice_write_failures_total 1",
+            "cadastre_slice_swept_entries_total 1",
             "cadastre_slice_leading 0",
         ] {
             assert!(shown.lines().any(|other| other == line), "{line} is not in\n{shown}");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::slices::{Entry, SlicePool, SlicedNetwork};
+use api::slices::{Entry, SlicePool, SlicedNetwork, ip_pool_name};
 use jiff::Timestamp;
 use space::{Cidr, Moment, Registers};
 
@@ -94,6 +94,13 @@ impl Network {
             }
         }
         entries
+    }
+
+    /// The names of the `IPPool`s of its slices, with the name of the network in them and without: pools that others wrote do not say which.
+    pub(super) fn ip_pools(&self, network: &str) -> Vec<String> {
+        let entries = self.entries();
+        let slices = entries.iter().flat_map(|(node, entry)| entry.slices.iter().map(move |slice| (node, *slice)));
+        slices.flat_map(|(node, slice)| [Some(network), None].map(|named| ip_pool_name(named, node, slice))).collect()
     }
 
     /// Everything that nodes have or are about to have, some of it twice.

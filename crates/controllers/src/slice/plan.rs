@@ -19,6 +19,7 @@ use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
 use super::network::Network;
 use super::node::{Node, node_label};
+use super::orphans::{MISSING, Orphan, Orphans};
 use super::shared::{SharedPool, Survey};
 
 /// How long after pods were seen on a node that is gone they are looked for again, in milliseconds.
@@ -44,6 +45,8 @@ pub struct Settings {
     pub namespace: String,
     /// How long the slices of a node that is gone rest before they may go to others, in seconds.
     pub quarantine: i64,
+    /// How long a pod must be missing until its entry in a pool that all nodes share is taken out, in milliseconds.
+    pub missing: u64,
     /// How long changes are gathered before they are acted upon, in milliseconds.
     pub gather: u64,
     /// How many bytes of entries an object has before some are moved.
@@ -52,7 +55,8 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { namespace: "kube-system".to_owned(), quarantine: 300, gather: 50, limit: layout::LIMIT }
+        let namespace = "kube-system".to_owned();
+        Self { namespace, quarantine: 300, missing: MISSING, gather: 50, limit: layout::LIMIT }
     }
 }
 
@@ -80,6 +84,8 @@ pub struct Plan {
     survey: Survey,
     /// What pods have of whole ranges, by the name of the `IPPool`; one that is not here was not looked for yet.
     shared: BTreeMap<String, Vec<Cidr>>,
+    /// What pods that are gone have of whole ranges.
+    orphans: Orphans,
     /// Nodes that went while they were fenced.
     fenced: BTreeSet<String>,
     /// Nodes that are gone, and nothing runs on them.
@@ -107,6 +113,7 @@ impl Plan {
             asked: BTreeMap::new(),
             survey: Survey::default(),
             shared: BTreeMap::new(),
+            orphans: Orphans::default(),
             fenced: BTreeSet::new(),
             cleared: BTreeSet::new(),
             looking: BTreeMap::new(),
@@ -122,6 +129,8 @@ impl Plan {
         self.begun = true;
         self.sweep = Sweep::Due(self.now);
         self.survey.want(self.now);
+        // Who begins does not know.
+        self.orphans.lose_node();
         for network in self.networks.values_mut() {
             network.touch(self.now);
         }
@@ -185,9 +194,12 @@ impl Plan {
     pub fn see_node(&mut self, node: Node) {
         self.fenced.remove(&node.name);
         self.cleared.remove(&node.name);
-        if self.nodes.get(&node.name) != Some(&node) {
-            self.nodes.insert(node.name.clone(), node);
-            self.touch_all();
+        match self.nodes.get_mut(&node.name) {
+            Some(known) if known.is_as(&node) => known.silent = node.silent,
+            _ => {
+                self.nodes.insert(node.name.clone(), node);
+                self.touch_all();
+            }
         }
     }
 
@@ -196,6 +208,8 @@ impl Plan {
         let Some(node) = self.nodes.remove(name) else { return };
         if node.fenced {
             self.fenced.insert(node.name);
+        } else {
+            self.orphans.lose_node();
         }
         self.touch_all();
     }
@@ -306,6 +320,53 @@ impl Plan {
             for network in self.networks.values_mut() {
                 network.touch(self.now);
             }
+        }
+        if let Some(pools) = pools {
+            self.look_for_orphans(pools);
+        }
+    }
+
+    /// Those of the pods of an [`Intent::FindPods`] that are there, or nothing if they could not be listed.
+    pub fn pods_found(&mut self, there: Option<&BTreeSet<String>>) {
+        self.orphans.find(there, self.now);
+    }
+
+    /// Whether the pod of an [`Intent::FindPod`] is there; nothing if nobody knows.
+    pub fn pod_found(&mut self, orphan: Orphan, is_there: Option<bool>) {
+        if is_there == Some(false) {
+            self.outbox.push_back(Intent::TakeOut(orphan));
+        } else {
+            self.orphans.end(&orphan);
+        }
+    }
+
+    /// An [`Intent::TakeOut`] came to its end. If the entry is still there, the next survey tells.
+    pub fn taken_out(&mut self, orphan: &Orphan) {
+        self.orphans.end(orphan);
+    }
+
+    /// Entries of pools that are of no node. whereabouts' own pools of slices have no label, so they are known by their names.
+    fn look_for_orphans(&mut self, pools: &[SharedPool]) {
+        // What is in use is all that tells what a pool said that is lost.
+        if self.networks.iter().any(|(name, network)| network.objects.lack() && self.deciding(name).is_some()) {
+            return;
+        }
+        let of_slices: BTreeSet<String> = self.networks.iter().flat_map(|(name, one)| one.ip_pools(name)).collect();
+        let shared = pools.iter().filter(|pool| !of_slices.contains(&pool.name));
+        if let Some(pods) = self.orphans.see(shared.flat_map(Orphan::all).collect(), self.now) {
+            self.outbox.push_back(Intent::FindPods(pods));
+        }
+    }
+
+    /// How long a pod must be missing. While nobody knows what a node does, as long as slices of one that is gone rest: what was deleted
+    /// there by force may run on.
+    fn patience(&self) -> u64 {
+        let quarantine = u64::try_from(self.settings.quarantine).unwrap_or(0).saturating_mul(1_000);
+        let is_silent = self.nodes.values().any(|node| node.silent && !node.fenced);
+        if is_silent || self.orphans.lost_node(self.now, quarantine) {
+            self.settings.missing.max(quarantine)
+        } else {
+            self.settings.missing
         }
     }
 
@@ -420,6 +481,7 @@ impl Plan {
     /// The next thing that should be done; nothing while there is nothing to do.
     pub fn next(&mut self, now: Moment, time: Timestamp) -> Option<Intent> {
         (self.now, self.time) = (self.now.max(now), time);
+        self.orphans.tick(self.now);
         if !self.begun {
             return None;
         }
@@ -434,6 +496,11 @@ impl Plan {
             if self.survey.begin(self.now) {
                 return Some(Intent::Survey);
             }
+            if !self.orphans.is_idle()
+                && let Some(orphan) = self.orphans.begin(self.now, self.patience())
+            {
+                return Some(Intent::FindPod(orphan));
+            }
             let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
             let name = self.networks.iter().find(ready)?.0.clone();
             self.step(&name);
@@ -443,7 +510,9 @@ impl Plan {
     /// When there will be something to do although nothing happens.
     pub fn due_at(&self) -> Option<Moment> {
         let sweep = if let Sweep::Due(at) = self.sweep { Some(at) } else { None };
-        self.networks.values().filter_map(Network::ready_at).chain(sweep).chain(self.survey.due_at()).min()
+        let orphan = if self.orphans.is_idle() { None } else { self.orphans.due_at(self.patience()) };
+        let networks = self.networks.values().filter_map(Network::ready_at);
+        networks.chain(sweep).chain(self.survey.due_at()).chain(orphan).min()
     }
 
     /// Looks at a network.

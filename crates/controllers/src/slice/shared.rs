@@ -2,6 +2,7 @@
 //! looked for and not followed, because one that many pods use changes all the time, and most are of ranges that nobody cuts.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use api::slices::shared_pool_name;
 use serde_json::{Map, Value};
@@ -10,7 +11,7 @@ use space::{Cidr, Moment, Prefix};
 /// How long after the pools could not be listed it is tried again, in milliseconds.
 const PAUSE: u64 = 1_000;
 /// After how long it is looked again although nothing was said: a pool may be of a configuration that no definition has.
-const AGAIN: u64 = 300_000;
+pub(super) const AGAIN: u64 = 300_000;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,41 @@ pub struct SharedPool {
     pub range: Cidr,
     /// The addresses that somebody has.
     pub held: Vec<Cidr>,
+    /// The entries that say of which pod they are.
+    pub entries: Vec<PodEntry>,
+}
+
+/// An entry of a pool that says of which pod it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodEntry {
+    /// Where in the range.
+    pub offset: u128,
+    /// The address there.
+    pub address: IpAddr,
+    /// The container.
+    pub id: String,
+    /// The pod, `namespace/name`.
+    pub podref: String,
+}
+
+impl PodEntry {
+    /// Reads an entry; nothing if it is not plain which pod and which container it is of, or where it is.
+    fn read(range: Cidr, at: &str, entry: &Value) -> Option<Self> {
+        let offset: u128 = at.parse().ok()?;
+        let address = match address(range, offset)? {
+            Cidr::V4(host) => IpAddr::V4(host.first().into()),
+            Cidr::V6(host) => IpAddr::V6(host.first().into()),
+        };
+        let (id, podref) = (entry["id"].as_str()?, entry["podref"].as_str()?);
+        let is_name = |text: &str| {
+            let is_letter =
+                |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter);
+            !text.is_empty() && text.bytes().all(is_letter)
+        };
+        let is_plain = podref.split_once('/').is_some_and(|(namespace, name)| is_name(namespace) && is_name(name));
+        let is_one = at == offset.to_string() && is_plain;
+        is_one.then(|| Self { offset, address, id: id.to_owned(), podref: podref.to_owned() })
+    }
 }
 
 impl SharedPool {
@@ -32,7 +68,14 @@ impl SharedPool {
         let range = Cidr::tolerant(written).ok()?.value;
         let network = Some(network(name, range, written)?).filter(|network| !network.is_empty());
         let held = allocations.keys().filter_map(|offset| address(range, offset.parse().ok()?));
-        Some(Self { name: name.to_owned(), network: network.map(str::to_owned), range, held: held.collect() })
+        let entries = allocations.iter().filter_map(|(at, entry)| PodEntry::read(range, at, entry));
+        Some(Self {
+            name: name.to_owned(),
+            network: network.map(str::to_owned),
+            range,
+            held: held.collect(),
+            entries: entries.collect(),
+        })
     }
 }
 
@@ -160,6 +203,20 @@ mod tests {
         assert_eq!(held("10.0.0.0-24", "10.0.0.0/24", all), ["10.0.0.1/32", "10.0.0.255/32"]);
         let last = json!({"18446744073709551615": {}, "18446744073709551616": {}});
         assert_eq!(held("fd00---64", "fd00::/64", last), ["fd00::ffff:ffff:ffff:ffff/128"]);
+    }
+
+    #[test]
+    fn an_entry_of_which_it_is_not_plain_whose_it_is_is_nobodys() {
+        let entry = |id: &str, podref: &str| json!({"id": id, "podref": podref, "ifname": "net1"});
+        let all = json!({
+            "1": entry("c1", "dev/a"), "02": entry("c", "dev/a"), "3": entry("c", "a"), "4": entry("c", "dev/"),
+            "5": entry("c", "dev/a/b"), "6": entry("c", "dev/a&x=y"), "7": {"podref": "dev/a"}, "8": {}, "9": null,
+            "10": entry("", "dev/b.0"), "256": entry("c", "dev/a"),
+        });
+        let pool = read("10.0.0.0-24", "10.0.0.0/24", &all).unwrap();
+        let shown: Vec<_> =
+            pool.entries.iter().map(|one| format!("{} {} {}", one.address, one.id, one.podref)).collect();
+        assert_eq!(shown, ["10.0.0.1 c1 dev/a", "10.0.0.10  dev/b.0"]);
     }
 
     #[test]

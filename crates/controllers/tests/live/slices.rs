@@ -15,6 +15,8 @@ use crate::fixture::{EVENTS, Fixture, NODES};
 
 const POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/nodeslicepools";
 const IP_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools";
+const RESERVATIONS: &str =
+    "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/overlappingrangeipreservations";
 const DEFAULT: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment-definitions";
 const BESIDE: &str = "/apis/k8s.cni.cncf.io/v1/namespaces/kube-system/network-attachment-definitions";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -28,7 +30,10 @@ struct Running {
 
 impl Running {
     fn start(fixture: &Fixture, quarantine: i64) -> Self {
-        let settings = Settings { quarantine, ..Settings::default() };
+        Self::with(fixture, Settings { quarantine, ..Settings::default() })
+    }
+
+    fn with(fixture: &Fixture, settings: Settings) -> Self {
         let options = Options { settings, write_timeout: Duration::from_secs(10) };
         let (client, report) = (fixture.client.clone(), Arc::<Report>::default());
         let (stop, told) = oneshot::channel::<()>();
@@ -104,6 +109,17 @@ async fn definitions_beside_the_pool_own_it() {
     fixture.until(POOLS, "shared", Value::is_null).await;
 }
 
+/// A pod on the node `a`.
+async fn pod(fixture: &Fixture, name: &str) {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    let _ = fixture.send(Method::POST, "/api/v1/namespaces/default/serviceaccounts", &account).await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"nodeName": "a", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}]},
+    });
+    fixture.send(Method::POST, PODS, &pod).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_slice_of_a_node_that_is_gone_waits_for_its_pods() {
     let fixture = Fixture::new().await;
@@ -111,13 +127,7 @@ async fn the_slice_of_a_node_that_is_gone_waits_for_its_pods() {
     define(&fixture, DEFAULT, "net", json!({"range": "10.0.0.0/31", "node_slice_size": "/31"})).await;
     fixture.node("a", json!({})).await;
     fixture.until(POOLS, "net", |pool| has(pool, "a", "10.0.0.0/31")).await;
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    let _ = fixture.send(Method::POST, "/api/v1/namespaces/default/serviceaccounts", &account).await;
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
-        "spec": {"nodeName": "a", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}]},
-    });
-    fixture.send(Method::POST, PODS, &pod).await.unwrap();
+    pod(&fixture, "p").await;
     fixture.delete(NODES, "a").await;
     fixture.node("b", json!({})).await;
     fixture.until(POOLS, "net", |pool| entry(pool, "a").is_some_and(|one| !one["goneAt"].is_null())).await;
@@ -242,4 +252,62 @@ async fn no_node_gets_a_slice_of_which_a_pod_has_an_address_from_a_larger_range(
     let pool = fixture.until(POOLS, "net", |pool| has(pool, "a", "10.0.0.32/28")).await;
     assert_eq!(entry(&pool, "a").unwrap()["draining"], json!(["10.0.0.16/28"]));
     running.stop().await;
+}
+
+/// The namespace of one of the pods is gone as well. Of reservations only those go that are of the entry's own container, or of none.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_pools() {
+    let fixture = Fixture::new().await;
+    fixture.node("a", json!({})).await;
+    pod(&fixture, "p").await;
+    let entry = |id: &str, podref: &str| json!({"id": id, "podref": podref, "ifname": "net1"});
+    let pool = |name: &str, range: &str, labels: Value, allocations: Value| {
+        json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+            "metadata": {"name": name, "labels": labels}, "spec": {"range": range, "allocations": allocations},
+        })
+    };
+    let gone = json!({"1": entry("c1", "nowhere/gone")});
+    let shared = json!({
+        "1": entry("c1", "nowhere/gone"), "2": entry("c2", "default/gone"), "3": entry("c3", "default/gone"),
+        "4": entry("c4", "default/p"), "5": entry("c5", "unreadable"),
+    });
+    for pool in [
+        pool("10.0.0.0-16", "10.0.0.0/16", json!({}), shared),
+        pool("net-fd00---64", "fd00::/64", json!({}), gone.clone()),
+        pool("a-10.1.0.0-28", "10.1.0.0/28", json!({"ipam.cadastre.dev/node": "a"}), gone),
+    ] {
+        fixture.send(Method::POST, IP_POOLS, &pool).await.unwrap();
+    }
+    for (name, podref, container) in [
+        ("10.0.0.1", "nowhere/gone", "c1"),
+        ("10.0.0.2", "default/gone", ""),
+        ("10.0.0.3", "default/gone", "other"),
+        ("10.0.0.4", "default/p", "c4"),
+        ("net-fd00--1", "nowhere/gone", "c1"),
+    ] {
+        let reservation = json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
+            "metadata": {"name": name}, "spec": {"podref": podref, "ifname": "net1", "containerid": container},
+        });
+        fixture.send(Method::POST, RESERVATIONS, &reservation).await.unwrap();
+    }
+    let running = Running::with(&fixture, Settings { quarantine: 0, missing: 0, ..Settings::default() });
+    let held = |pool: &Value| pool["spec"]["allocations"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    fixture.until(IP_POOLS, "10.0.0.0-16", |pool| held(pool) == ["4", "5"]).await;
+    fixture.until(IP_POOLS, "net-fd00---64", |pool| held(pool).is_empty()).await;
+    let reserved = fixture.get(RESERVATIONS).await;
+    let names: Vec<_> = reserved["items"].as_array().unwrap().iter().map(|one| &one["metadata"]["name"]).collect();
+    assert_eq!(names, ["10.0.0.3", "10.0.0.4"]);
+    // A write is counted when its answer came, which is after others can see it.
+    let counted = async {
+        while !controllers::node::meters::text(Arc::clone(&running.report))
+            .contains("cadastre_slice_swept_entries_total 4")
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), counted).await.unwrap();
+    running.stop().await;
+    assert_eq!(held(&fixture.get(&format!("{IP_POOLS}/a-10.1.0.0-28")).await), ["1"]);
 }

@@ -9,6 +9,7 @@ mod dice;
 mod grants;
 mod lost;
 mod news;
+mod orphans;
 mod random;
 mod scale;
 mod shared;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use api::Object;
 use controllers::slice::intent::{Event, Intent, Outcome, Remains, Used};
 use controllers::slice::layout::Write;
+use controllers::slice::orphans::Orphan;
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use controllers::slice::{Node, Plan};
@@ -54,6 +55,8 @@ pub(crate) struct World {
     objects: BTreeMap<(Kind, String), Value>,
     /// Nodes on which pods run, there or gone.
     pub(crate) running: BTreeSet<String>,
+    /// Pods that are there, `namespace/name`.
+    pub(crate) pods: BTreeSet<String>,
     /// What becomes of the next writes; when there is nothing here, they are made.
     pub(crate) fates: VecDeque<Fate>,
     pub(crate) events: Vec<String>,
@@ -78,6 +81,7 @@ impl World {
             leaders: Vec::new(),
             objects: BTreeMap::new(),
             running: BTreeSet::new(),
+            pods: BTreeSet::from(["dev/p".to_owned()]),
             fates: VecDeque::new(),
             events: Vec::new(),
             writes: 0,
@@ -218,6 +222,18 @@ impl World {
                     self.remove(Kind::IpPool, &pool);
                 }
             }
+            Intent::FindPods(wanted) => {
+                let there = wanted.intersection(&self.pods).cloned().collect();
+                self.leaders[leader].plan.pods_found(Some(&there));
+            }
+            Intent::FindPod(orphan) => {
+                let is_there = self.pods.contains(&orphan.entry.podref);
+                self.leaders[leader].plan.pod_found(orphan, Some(is_there));
+            }
+            Intent::TakeOut(orphan) => {
+                self.take_out(&orphan);
+                self.leaders[leader].plan.taken_out(&orphan);
+            }
             Intent::Tell(Event { about, reason, message }) => {
                 self.events.push(format!("{}/{}: {reason}: {message}", about.namespace, about.name));
             }
@@ -252,6 +268,17 @@ impl World {
         self.writes += 1;
         self.largest = self.largest.max(object.to_string().len());
         Outcome::Written(self.put(Kind::Pool, &write.name, object))
+    }
+
+    /// What an API server does with a patch that tests an entry and removes it.
+    fn take_out(&mut self, Orphan { pool, entry, .. }: &Orphan) {
+        let Some(mut object) = self.get(Kind::IpPool, pool).cloned() else { return };
+        assert!(object["metadata"]["labels"]["ipam.cadastre.dev/node"].is_null(), "{pool} is of a node");
+        let (at, allocations) = (entry.offset.to_string(), &mut object["spec"]["allocations"]);
+        if allocations[&at]["id"] == entry.id.as_str() && allocations[&at]["podref"] == entry.podref.as_str() {
+            allocations.as_object_mut().unwrap().remove(&at);
+            self.put(Kind::IpPool, pool, object);
+        }
     }
 
     /// The `IPPool`s that no node has.
@@ -322,7 +349,8 @@ impl World {
     }
 
     pub(crate) fn labelled(&mut self, name: &str, labels: &Value) {
-        self.put(Kind::Node, name, json!({"metadata": {"labels": labels}}));
+        let well = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        self.put(Kind::Node, name, json!({"metadata": {"labels": labels}, "status": well}));
     }
 
     /// A definition of a plain configuration, by its key `namespace/name`.

@@ -128,9 +128,12 @@ impl Setup<'_> {
 }
 
 /// What accounts may do, and what they may not.
-const RIGHTS: [(bool, &str, &str, &str); 12] = [
+const RIGHTS: [(bool, &str, &str, &str); 15] = [
     (true, "cadastre-slices", "deletecollection", "overlappingrangeipreservations.whereabouts.cni.cncf.io"),
     (false, "cadastre-slices", "create", "overlappingrangeipreservations.whereabouts.cni.cncf.io"),
+    (true, "cadastre-slices", "get", "overlappingrangeipreservations.whereabouts.cni.cncf.io"),
+    (true, "cadastre-slices", "delete", "overlappingrangeipreservations.whereabouts.cni.cncf.io"),
+    (true, "cadastre-slices", "patch", "ippools.whereabouts.cni.cncf.io"),
     (true, "cadastre-slices", "update", "nodeslicepools.whereabouts.cni.cncf.io"),
     (true, "cadastre-slices", "list", "pods"),
     (false, "cadastre-slices", "delete", "nodes"),

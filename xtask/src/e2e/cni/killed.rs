@@ -20,9 +20,10 @@ use testkit::choices::{Choices, Seeded};
 
 use super::books::{self, Attachment, Entry, Holdings, reservation};
 use super::call::End;
-use super::cluster::{Cluster, EVENTS, Home, IP_POOLS, RESERVATIONS, SLICE_POOLS, Setup, eventually};
+use super::cluster::{Api, Cluster, EVENTS, Home, IP_POOLS, RESERVATIONS, SLICE_POOLS, Setup, eventually};
 use super::machine::{IFNAME, Machine, Network, Sandbox, ips};
 use super::slices::apart;
+use crate::e2e::method::Method;
 
 const CASE: &str = "killed";
 /// The namespace of all pods.
@@ -165,6 +166,7 @@ impl Stage {
         }
         let names = (0..NODES).map(|node| format!("killed-{node}"));
         api.join(CASE, names.clone())?;
+        know_pods(&cluster, &mut api)?;
         let machines: Vec<_> =
             names.map(|name| Machine::new(&cluster, plugin, folder, &name)).collect::<Result<_>>()?;
         for machine in &machines {
@@ -364,6 +366,27 @@ impl Stage {
     }
 }
 
+/// The API has all pods that come and go, all the time: entries of those that it does not have are taken out of shared pools by the
+/// controller. They are on no node, so an agent knows of each only what its sandbox says.
+fn know_pods(cluster: &Cluster, api: &mut Api) -> Result<()> {
+    let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    api.ask(Method::Post, "/api/v1/namespaces", &object("Namespace", NAMESPACE))?;
+    if cluster.is_control {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+        api.ask(Method::Post, &path, &object("ServiceAccount", "default"))?;
+    }
+    for name in (0..NODES * HANDS).flat_map(|hand| (0..PODS).map(move |pod| pod_name(hand, pod))) {
+        let mut pod = object("Pod", &name);
+        pod["spec"] = json!({"containers": [{"name": "main", "image": "none"}]});
+        api.ask(Method::Post, &format!("/api/v1/namespaces/{NAMESPACE}/pods"), &pod)?;
+    }
+    Ok(())
+}
+
+fn pod_name(hand: usize, pod: u64) -> String {
+    format!("pod-{hand}-{pod}")
+}
+
 /// What journals know to be left in pools that all nodes share.
 #[derive(Debug, Default)]
 struct Debtors {
@@ -432,7 +455,7 @@ struct Hand<'a> {
 
 impl Hand<'_> {
     fn run(mut self) -> Result<()> {
-        let name = |pod: u64| format!("pod-{}-{pod}", self.number);
+        let name = |pod| pod_name(self.number, pod);
         let mut pods: Vec<(String, Option<Running>)> = (0..PODS).map(|pod| (name(pod), None)).collect();
         while !self.stage.is_over() {
             let (pod, running) = &mut pods[self.random.below(PODS) as usize];

@@ -3,9 +3,10 @@
 //! One task owns the plan. What it wants is done by tasks of their own, each with an end; what came of them comes back to the one
 //! task. A network has one write on its way at a time, so there are never more writes than networks. Nothing here decides.
 
+mod orphans;
 mod wire;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ use super::definition;
 use super::duty::Report;
 use super::intent::{Event, Intent, Outcome, Remains, Used};
 use super::node::Node;
+use super::orphans::Orphan;
 use super::plan::{Plan, Settings};
 use super::shared::SharedPool;
 use crate::follow::{Absent, Change, Line, Revisioned, follow, list, name};
@@ -71,6 +73,10 @@ enum Done {
     Looked(String, Option<bool>),
     Swept(Option<Vec<Remains>>),
     Discarded,
+    PodsFound(Option<BTreeSet<String>>),
+    PodFound(Orphan, Option<bool>),
+    /// Whether it was.
+    TakenOut(Orphan, bool),
 }
 
 /// Gives nodes their slices until its term is over, and the last write has ended.
@@ -186,6 +192,24 @@ impl Rim {
                         Done::Discarded
                     });
                 }
+                Intent::FindPods(wanted) => {
+                    let client = self.writer.client.clone();
+                    self.tasks.spawn(async move { Done::PodsFound(orphans::find(&client, &wanted).await) });
+                }
+                Intent::FindPod(orphan) => {
+                    let client = self.writer.client.clone();
+                    self.tasks.spawn(async move {
+                        let is_there = orphans::is_there(&client, &orphan.entry.podref).await;
+                        Done::PodFound(orphan, is_there)
+                    });
+                }
+                Intent::TakeOut(orphan) => {
+                    let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
+                    self.tasks.spawn(async move {
+                        let is_out = orphans::take_out(&writer, &namespace, &orphan).await;
+                        Done::TakenOut(orphan, is_out)
+                    });
+                }
                 Intent::Tell(event) => {
                     if self.events.try_send(event).is_err() {
                         self.report.meters.dropped();
@@ -225,6 +249,14 @@ impl Rim {
             Done::Looked(node, running) => self.plan.looked(&node, running),
             Done::Swept(pools) => self.plan.swept(pools),
             Done::Discarded => {}
+            Done::PodsFound(there) => self.plan.pods_found(there.as_ref()),
+            Done::PodFound(orphan, is_there) => self.plan.pod_found(orphan, is_there),
+            Done::TakenOut(orphan, is_out) => {
+                if is_out {
+                    self.report.meters.swept();
+                }
+                self.plan.taken_out(&orphan);
+            }
         }
     }
 

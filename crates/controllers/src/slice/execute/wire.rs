@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
-use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
+use crate::slice::node::{NODE, Node, is_out_of_service, is_well, node_label};
+use crate::slice::orphans::Orphan;
 use crate::slice::shared::SharedPool;
 use crate::writer::{self, Asked, Reference};
 
@@ -17,7 +18,7 @@ pub(super) const MANAGER: &str = "cadastre-slices";
 
 pub(super) const NODES: &str = "/api/v1/nodes";
 pub(super) const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
-const PODS: &str = "/api/v1/pods";
+pub(super) const PODS: &str = "/api/v1/pods";
 
 /// Where `NodeSlicePool`s are.
 pub(super) fn pools(namespace: &str) -> String {
@@ -54,6 +55,23 @@ pub(super) fn node(name: &str) -> String {
     format!("{NODES}?fieldSelector=metadata.name%3D{name}")
 }
 
+/// Where the pod of an entry is, if there is one.
+pub(super) fn pod(podref: &str) -> String {
+    let (namespace, name) = podref.split_once('/').unwrap_or_default();
+    format!("/api/v1/namespaces/{namespace}/pods?fieldSelector=metadata.name%3D{name}")
+}
+
+/// Where reservations are.
+fn reservations(namespace: &str) -> String {
+    format!("/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/overlappingrangeipreservations")
+}
+
+/// Where the reservation of the address of an entry is.
+pub(super) fn reservation(namespace: &str, orphan: &Orphan) -> String {
+    let name = api::slices::reservation_name(orphan.network.as_deref(), orphan.entry.address);
+    format!("{}/{name}", reservations(namespace))
+}
+
 /// Where the pods of a node are.
 pub(super) fn pods(node: &str) -> String {
     format!("{PODS}?fieldSelector=spec.nodeName%3D{node}")
@@ -63,6 +81,7 @@ pub(super) fn pods(node: &str) -> String {
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
     name: String,
+    namespace: String,
     uid: String,
     resource_version: String,
     labels: Option<Map<String, Value>>,
@@ -100,11 +119,25 @@ impl<T: Keep> Revisioned for Part<T> {
 pub(super) struct NodePart {
     #[serde(default)]
     spec: NodeSpec,
+    #[serde(default)]
+    status: NodeStatus,
 }
 
 #[derive(Clone, Default, Deserialize)]
 struct NodeSpec {
     taints: Option<Vec<Taint>>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct NodeStatus {
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    r#type: String,
+    status: String,
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -118,11 +151,13 @@ impl Keep for NodePart {
 
     fn keep(part: Part<Self>) -> Node {
         let Part { metadata, rest } = part;
+        let mut conditions = rest.status.conditions.unwrap_or_default().into_iter();
         Node {
             name: metadata.name,
             uid: metadata.uid,
             labels: metadata.labels.unwrap_or_default(),
             fenced: rest.spec.taints.unwrap_or_default().iter().any(|taint| is_out_of_service(&taint.key)),
+            silent: !conditions.any(|one| is_well(&one.r#type, &one.status)),
         }
     }
 }
@@ -212,6 +247,26 @@ impl Revisioned for LabelledPool {
     }
 }
 
+/// What is read of a Pod: which it is, `namespace/name`.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct PodName {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+impl Revisioned for PodName {
+    type Kept = String;
+    const IS_PARTIAL: bool = true;
+
+    fn revision(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn keep(self) -> String {
+        format!("{}/{}", self.metadata.namespace, self.metadata.name)
+    }
+}
+
 /// What is read of the answer to a write.
 #[derive(Deserialize)]
 pub(super) struct Answer {
@@ -247,16 +302,34 @@ pub(super) fn delete(namespace: &str, deletion: &Deletion) -> Asked {
 
 /// Deletes all reservations of a node.
 pub(super) fn unreserve(namespace: &str, node: &str) -> Asked {
-    let path = format!(
-        "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/overlappingrangeipreservations?labelSelector={NODE}%3D{}",
-        node_label(node)
-    );
+    let path = format!("{}?labelSelector={NODE}%3D{}", reservations(namespace), node_label(node));
     Asked::new(Method::DELETE, path, "application/json", &json!({}))
 }
 
 /// Deletes an `IPPool`.
 pub(super) fn discard(namespace: &str, name: &str) -> Asked {
     Asked::new(Method::DELETE, format!("{}/{name}", ip_pools(namespace)), "application/json", &json!({}))
+}
+
+/// Deletes the reservation at a path, if it is as it was read.
+pub(super) fn unreserve_one(path: String, reservation: &Value) -> Asked {
+    let metadata = &reservation["metadata"];
+    let body = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+    });
+    Asked::new(Method::DELETE, path, "application/json", &body)
+}
+
+/// Takes an entry out of its `IPPool`, if it still is that one.
+pub(super) fn take_out(namespace: &str, Orphan { pool, entry, .. }: &Orphan) -> Asked {
+    let at = format!("/spec/allocations/{}", entry.offset);
+    let patch = json!([
+        {"op": "test", "path": format!("{at}/id"), "value": entry.id},
+        {"op": "test", "path": format!("{at}/podref"), "value": entry.podref},
+        {"op": "remove", "path": at},
+    ]);
+    Asked::new(Method::PATCH, format!("{}/{pool}", ip_pools(namespace)), "application/json-patch+json", &patch)
 }
 
 pub(super) fn tell(event: &Event, time: &str) -> Asked {

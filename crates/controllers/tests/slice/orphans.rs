@@ -1,0 +1,242 @@
+//! Entries of pods that are gone, in pools that all nodes share: they go when their pods were missing twice, and nothing else does.
+
+use controllers::slice::intent::Intent;
+use controllers::slice::plan::Settings;
+use controllers::slice::shared::SharedPool;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use space::Moment;
+
+use crate::world::{Fate, Kind, QUARANTINE, World};
+
+const POOL: &str = "10.0.0.0-16";
+/// How long it takes until all pools are looked at again, in seconds.
+const SURVEY: i64 = 300;
+/// How long a pod must be missing.
+const MISSING: i64 = 60;
+
+/// An `IPPool` with these entries: offset, container and pod.
+fn pool(range: &str, entries: &[(u32, &str, &str)]) -> Value {
+    let entry = |&(offset, id, pod): &(u32, &str, &str)| {
+        (offset.to_string(), json!({"id": id, "podref": pod, "ifname": "net1"}))
+    };
+    let all: serde_json::Map<_, _> = entries.iter().map(entry).collect();
+    json!({"metadata": {}, "spec": {"range": range, "allocations": all}})
+}
+
+/// One in which a pod that is gone has the first address, and one that is there the second; and it was seen.
+fn seen() -> World {
+    let mut world = World::new();
+    world.node("n");
+    world.settle();
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &[(1, "c1", "dev/gone"), (2, "c2", "dev/p")]));
+    world.pass(SURVEY);
+    world
+}
+
+/// The entries that a pool has.
+fn held(world: &World, pool: &str) -> Vec<String> {
+    let all = world.get(Kind::IpPool, pool).unwrap()["spec"]["allocations"].as_object().unwrap();
+    all.iter().map(|(at, entry)| format!("{at} {}", entry["id"].as_str().unwrap())).collect()
+}
+
+fn silent(reason: &str, taints: &Value) -> Value {
+    let status = json!({"conditions": [{"type": "Ready", "status": reason}]});
+    json!({"metadata": {"uid": "uid-n"}, "spec": {"taints": taints}, "status": status})
+}
+
+#[test]
+fn an_entry_goes_when_its_pod_was_missing_twice_and_not_before() {
+    let mut world = seen();
+    world.pass(MISSING - 1);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+    world.pass(2);
+    assert_eq!(held(&world, POOL), ["2 c2"]);
+}
+
+#[test]
+fn a_pod_that_comes_between_the_looks_keeps_its_entry() {
+    let mut world = seen();
+    world.pods.insert("dev/gone".to_owned());
+    world.pass(2 * SURVEY);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+}
+
+/// It was there when all pods were listed, so it has been missing for less.
+#[test]
+fn a_pod_that_goes_between_the_looks_keeps_its_entry_until_it_was_missing_twice() {
+    let mut world = seen();
+    world.pods.clear();
+    world.pass(MISSING + 1);
+    assert_eq!(held(&world, POOL), ["2 c2"]);
+    world.pass(SURVEY - MISSING);
+    assert_eq!(held(&world, POOL), ["2 c2"]);
+    world.pass(MISSING + 1);
+    assert_eq!(held(&world, POOL), [""; 0]);
+}
+
+/// Another sandbox of a pod of that name has taken it over.
+#[test]
+fn an_entry_that_changed_between_the_looks_stays() {
+    let mut world = seen();
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &[(1, "c9", "dev/gone")]));
+    world.pass(MISSING + 1);
+    assert_eq!(held(&world, POOL), ["1 c9"]);
+    world.pass(SURVEY - MISSING);
+    assert_eq!(held(&world, POOL), ["1 c9"], "it is seen for the first time");
+    world.pass(MISSING + 1);
+    assert_eq!(held(&world, POOL), [""; 0]);
+}
+
+#[test]
+fn while_a_node_is_silent_a_pod_must_be_missing_as_long_as_slices_rest() {
+    for status in ["Unknown", "False"] {
+        let mut world = seen();
+        world.put(Kind::Node, "n", silent(status, &json!([])));
+        world.pass(QUARANTINE - 2);
+        assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+        world.pass(3);
+        assert_eq!(held(&world, POOL), ["2 c2"]);
+    }
+}
+
+#[test]
+fn a_node_that_is_well_again_or_out_of_service_delays_nothing() {
+    let out = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
+    for after in [silent("True", &json!([])), silent("Unknown", &out)] {
+        let mut world = seen();
+        world.put(Kind::Node, "n", silent("Unknown", &json!([])));
+        world.pass(MISSING + 1);
+        assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+        world.put(Kind::Node, "n", after);
+        world.settle();
+        assert_eq!(held(&world, POOL), ["2 c2"]);
+    }
+}
+
+/// Its pods may run on, whoever deleted them. Who begins does not know whether one went.
+#[test]
+fn a_node_that_went_delays_it_too_and_so_does_a_restart() {
+    for is_restart in [false, true] {
+        let mut world = seen();
+        if is_restart {
+            world.restart();
+            world.settle();
+        } else {
+            world.remove(Kind::Node, "n");
+        }
+        world.pass(QUARANTINE - 2);
+        assert_eq!(held(&world, POOL), ["1 c1", "2 c2"], "{is_restart}");
+        world.pass(3);
+        assert_eq!(held(&world, POOL), ["2 c2"], "{is_restart}");
+    }
+}
+
+/// whereabouts puts no label on the pools of its slices, which are called like that of a range of a network named after the node.
+#[test]
+fn pools_of_nodes_are_not_touched() {
+    let gone: &[(u32, &str, &str)] = &[(1, "c1", "dev/gone")];
+    let slices = ["net-n-10.0.0.0-28", "n-10.1.0.0-28"];
+    let mut world = World::new();
+    world.node("n");
+    world.network("net", "10.0.0.0/24", "/28");
+    let plain = json!({"type": "whereabouts", "range": "10.1.0.0/24", "node_slice_size": "/28"});
+    let plain = json!({"cniVersion": "1.0.0", "name": "plain", "type": "macvlan", "ipam": plain});
+    world.define("dev/plain", &plain);
+    world.settle();
+    assert_eq!((world.shown("net").as_str(), world.shown("plain").as_str()), ("n=10.0.0.0/28", "n=10.1.0.0/28"));
+    world.put(Kind::IpPool, slices[0], pool("10.0.0.0/28", gone));
+    world.put(Kind::IpPool, slices[1], pool("10.1.0.0/28", gone));
+    let mut labelled = pool("10.2.0.0/28", gone);
+    labelled["metadata"]["labels"] = json!({"ipam.cadastre.dev/node": "n"});
+    world.put(Kind::IpPool, "10.2.0.0-28", labelled);
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", gone));
+    world.pass(SURVEY);
+    world.pass(MISSING + 1);
+    for untouched in [slices[0], slices[1], "10.2.0.0-28"] {
+        assert_eq!(held(&world, untouched), ["1 c1"], "{untouched}");
+    }
+    assert_eq!(held(&world, POOL), [""; 0]);
+}
+
+/// The entries of whereabouts' pools of slices are all that tells whose they are then.
+#[test]
+fn while_what_a_node_slice_pool_said_is_lost_nothing_is_touched() {
+    let mut world = World::with(Settings { quarantine: 1, ..Settings::default() }, 1);
+    world.node("n");
+    world.network("net", "10.0.0.0/24", "/28");
+    world.settle();
+    world.put(Kind::IpPool, "net-n-10.0.0.0-28", pool("10.0.0.0/28", &[(1, "c1", "dev/gone")]));
+    world.fates.extend([Fate::Lost; 100]);
+    world.remove(Kind::Pool, "net");
+    world.restart();
+    world.settle();
+    world.pass(MISSING + 1);
+    assert!(!world.fates.is_empty(), "it was written again");
+    assert_eq!(held(&world, "net-n-10.0.0.0-28"), ["1 c1"]);
+}
+
+/// A slice with such an address was given to nobody.
+#[test]
+fn what_is_taken_out_of_the_pool_of_a_range_that_is_cut_now_is_free_for_slices() {
+    let mut world = seen();
+    world.pods.clear();
+    let conf = json!({"type": "whereabouts", "range": "10.0.0.0/28", "node_slice_size": "/28"});
+    world.define("dev/a", &json!({"cniVersion": "1.0.0", "name": "a", "type": "macvlan", "ipam": conf}));
+    world.settle();
+    assert_eq!(world.shown("a"), "");
+    for _ in 0..3 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(world.shown("a"), "n=10.0.0.0/28");
+}
+
+/// What the controller wants to do now, of what is about entries.
+fn wants(world: &mut World) -> Vec<Intent> {
+    let (now, time): (_, Timestamp) = (Moment(world.now), world.time());
+    let plan = &mut world.leaders[0].plan;
+    std::iter::from_fn(|| plan.next(now, time)).collect()
+}
+
+#[test]
+fn nothing_goes_whose_pod_could_not_be_looked_for() {
+    let mut world = seen();
+    world.now += 61_000;
+    let all = wants(&mut world);
+    let [Intent::FindPod(orphan)] = &all[..] else { panic!("{all:?}") };
+    world.leaders[0].plan.pod_found(orphan.clone(), None);
+    assert_eq!(wants(&mut world), []);
+    world.now += 300_000;
+    assert_eq!(wants(&mut world), [Intent::Survey]);
+    let allocations = json!({"1": {"id": "c1", "podref": "dev/gone"}});
+    let pools = SharedPool::read(POOL, "10.0.0.0/16", allocations.as_object().unwrap());
+    world.leaders[0].plan.surveyed(Some(&[pools.unwrap()]));
+    assert!(matches!(&wants(&mut world)[..], [Intent::FindPods(pods)] if pods.contains("dev/gone")));
+    world.leaders[0].plan.pods_found(None);
+    world.now += 61_000;
+    assert_eq!(wants(&mut world), []);
+}
+
+/// Slices are more urgent.
+#[test]
+fn few_entries_at_a_time_are_looked_for_and_in_the_end_all() {
+    let names: Vec<String> = (1..=100).map(|at| format!("dev/gone-{at}")).collect();
+    let entries: Vec<_> = (1..).zip(&names).map(|(at, name)| (at, "c", name.as_str())).collect();
+    let mut world = World::new();
+    world.node("n");
+    world.settle();
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &entries));
+    world.pass(SURVEY);
+    world.now += 61_000;
+    let first = wants(&mut world);
+    assert_eq!(first.len(), 16);
+    assert!(first.iter().all(|one| matches!(one, Intent::FindPod(_))), "{first:?}");
+    assert!(world.plan().due_at().is_none_or(|due| due.0 > world.now), "it does not wake until one came to its end");
+    for intent in first {
+        if let Intent::FindPod(orphan) = intent {
+            world.leaders[0].plan.pod_found(orphan, Some(true));
+        }
+    }
+    world.settle();
+    assert_eq!(held(&world, POOL).len(), 16);
+}
