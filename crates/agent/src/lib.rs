@@ -7,6 +7,7 @@
 //! - [`mirror`], [`pool`], [`address`]: what `IPPool`s should say, and what others say in them;
 //! - [`reservations`]: the same for single addresses;
 //! - [`reclaim`]: what nobody uses any more;
+//! - [`survivors`]: what has an address of pools that all nodes share though its pod is gone;
 //! - [`asks`]: more slices, and slices that drained;
 //! - [`network`], [`plan`]: all of it for one network, and for the node;
 //! - [`execute`]: the rim, which watches, reads files and writes;
@@ -27,5 +28,6 @@ pub mod pool;
 pub mod reclaim;
 pub mod relay;
 pub mod reservations;
+pub mod survivors;
 #[cfg(test)]
 mod tests;

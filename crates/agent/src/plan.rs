@@ -14,6 +14,7 @@ use crate::network::{Cause, Disk, Fetched, Local, Network, PoolMeta, Shared};
 use crate::pool::{Allocation, PoolWrite, SeenPool};
 use crate::reclaim::{Doubt, Pod, Pods};
 use crate::reservations::{self, Reserved, SeenReservation, Step};
+use crate::survivors::Survivors;
 
 /// How often namespaces and pods are looked at, in milliseconds.
 pub const LOOK_EVERY: u64 = 500;
@@ -46,6 +47,8 @@ pub enum Intent {
     Reserve(String, Step),
     /// Settle what is owed to pools that all nodes share: [`Plan::settled`].
     Settle(String, Vec<u64>),
+    /// Say in a pool that all nodes share which containers of this node run though their pods are gone: [`Plan::said`].
+    Say(String, BTreeSet<String>),
     /// Ask whether a pod is gone: [`Plan::answered`].
     Ask(String, Doubt),
     /// Tell it; nothing comes back.
@@ -72,6 +75,7 @@ enum Key {
     Reservation(String),
     Doubt(String, u64),
     Debts(String),
+    Survivors(String),
 }
 
 /// What may not be done now.
@@ -156,11 +160,12 @@ pub struct Plan {
     told: BTreeSet<Cause>,
     looked_at: Option<u64>,
     doubts: BTreeMap<String, Vec<Doubt>>,
+    survivors: Survivors,
 }
 
 impl Plan {
-    /// For a node of that name; nothing is known yet.
-    pub fn new(node: &str) -> Self {
+    /// For a node of that name, and whereabouts' objects in that namespace; nothing is known yet.
+    pub fn new(node: &str, namespace: &str) -> Self {
         Self {
             node: node.to_owned(),
             label: node_label(node),
@@ -177,6 +182,7 @@ impl Plan {
             told: BTreeSet::new(),
             looked_at: None,
             doubts: BTreeMap::new(),
+            survivors: Survivors::new(namespace),
         }
     }
 
@@ -346,6 +352,7 @@ impl Plan {
             self.look(now, liveness);
         }
         self.ask(now, &mut intents);
+        self.say(now, &mut intents);
         let mut networks = std::mem::take(&mut self.networks);
         if let Some(metas) = &self.metas {
             networks.retain(|name, network| {
@@ -427,6 +434,18 @@ impl Plan {
             (network.dead, network.ends, network.owed) = (verdict.dead, verdict.ends, verdict.owed);
             if !verdict.doubts.is_empty() {
                 self.doubts.insert(name.clone(), verdict.doubts);
+            }
+        }
+        let books = self.networks.iter().filter_map(|(name, network)| Some((name.as_str(), network.image()?.book())));
+        self.survivors.look(books, &self.pods, now);
+    }
+
+    fn say(&mut self, now: u64, intents: &mut Vec<Intent>) {
+        for (pool, containers) in self.survivors.steps() {
+            let key = Key::Survivors(pool.clone());
+            if self.waiting.is_free(&key, now) {
+                self.waiting.busy.insert(key);
+                intents.push(Intent::Say(pool, containers));
             }
         }
     }
@@ -573,6 +592,14 @@ impl Plan {
                 self.lose_reservation(name, u64::MAX);
             }
             Outcome::Failed => {}
+        }
+    }
+
+    /// That was said in a pool, or could not be.
+    pub fn said(&mut self, pool: &str, containers: BTreeSet<String>, is_done: bool, now: u64) {
+        self.waiting.settle(&Key::Survivors(pool.to_owned()), is_done, now);
+        if is_done {
+            self.survivors.said(pool, containers);
         }
     }
 

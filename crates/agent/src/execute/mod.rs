@@ -93,6 +93,7 @@ enum Done {
     Wrote(String, Outcome<SeenPool>, wire::Why),
     Discarded(String, wire::Why),
     Reserved(String, Option<Allocation>, Outcome<SeenReservation>, wire::Why),
+    Said(String, BTreeSet<String>, wire::Why),
     Answered(String, u64, Result<bool, String>),
     Settled(String, Result<Settled, String>),
     Beat(bool),
@@ -101,7 +102,7 @@ enum Done {
 /// Serves the node until `stop` is over; what is under way has ended then.
 pub async fn run(client: Client, options: Options, report: Arc<Report>, stop: impl Future<Output = ()>) {
     report.health.set(State::Reading);
-    let plan = Plan::new(&options.node);
+    let plan = Plan::new(&options.node, &options.namespace);
     let paths = Paths::new(&options.namespace, &options.node, plan.label());
     let holder = Holder::unlimited();
     let writer = Writer { client: client.clone(), term: holder.term(), timeout: WRITE_TIMEOUT, manager: wire::MANAGER };
@@ -274,6 +275,12 @@ impl Rim {
                     Done::Settled(name, done.unwrap_or_else(|fault| Err(fault.to_string())))
                 });
             }
+            Intent::Say(name, containers) => {
+                self.tasks.spawn(async move {
+                    let why = wire::say(&writer, &paths, &name, &containers).await;
+                    Done::Said(name, containers, why)
+                });
+            }
             Intent::Ask(name, doubt) => {
                 self.tasks.spawn(async move {
                     let answer = wire::is_gone(&writer, &doubt).await;
@@ -309,6 +316,10 @@ impl Rim {
             Done::Reserved(name, holder, outcome, why) => {
                 self.hear(why.as_deref(), true);
                 self.plan.reserved(&name, holder.as_ref(), outcome, now);
+            }
+            Done::Said(name, containers, why) => {
+                self.hear(why.as_deref(), true);
+                self.plan.said(&name, containers, why.is_none(), now);
             }
             Done::Answered(name, sequence, answer) => {
                 self.hear(answer.as_ref().err().map(String::as_str), false);

@@ -1,8 +1,9 @@
 //! What goes over the wire: where objects are, the parts of them that are read, and the requests that are made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use api::slices;
 use controllers::follow::{Revisioned, encoded};
 use controllers::slice::node::NODE;
 use controllers::writer::{self, Asked, Reference, Refused, Writer};
@@ -270,6 +271,19 @@ pub(super) async fn write_pool(
 /// Deletes an `IPPool` of that revision; why not, if not.
 pub(super) async fn discard(writer: &Writer, paths: &Paths, name: &str, revision: u64) -> Why {
     match writer.ask::<writer::Anything>(delete(format!("{}/{name}", paths.pools()), revision)).await {
+        Ok(_) | Err(Refused::Gone) => None,
+        Err(Refused::Conflict(why) | Refused::Failed(why)) => Some(why),
+    }
+}
+
+/// Says in a pool that all nodes share which containers run on this node though their pods are gone; why not, if not. Where there is no
+/// pool any more there is nothing to be said.
+pub(super) async fn say(writer: &Writer, paths: &Paths, name: &str, containers: &BTreeSet<String>) -> Why {
+    let said: Vec<&str> = containers.iter().map(String::as_str).collect();
+    let said = if said.is_empty() { Value::Null } else { json!(said.join(",")) };
+    let body = json!({"metadata": {"annotations": {slices::held_on(&paths.label): said}}});
+    let asked = Asked::new(Method::PATCH, format!("{}/{name}", paths.pools()), MERGE, &body);
+    match writer.ask::<writer::Anything>(asked).await {
         Ok(_) | Err(Refused::Gone) => None,
         Err(Refused::Conflict(why) | Refused::Failed(why)) => Some(why),
     }

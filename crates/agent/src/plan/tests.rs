@@ -17,6 +17,7 @@ use space::Cidr;
 use super::*;
 use crate::execute::disk;
 use crate::pool::revision;
+use crate::survivors::SURVIVAL;
 use crate::tests::holding;
 
 /// The same numbers for the same seed.
@@ -46,6 +47,8 @@ struct World {
     revision: u64,
     news: VecDeque<News>,
     told: Vec<Cause>,
+    /// What was said in pools that all nodes share.
+    said: Vec<(String, BTreeSet<String>)>,
     fetches: u32,
     /// What was asked on pools, each once.
     wishes: BTreeSet<String>,
@@ -90,13 +93,14 @@ impl World {
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let mut world = Self {
             folder,
-            plan: Plan::new("n"),
+            plan: Plan::new("n", "kube-system"),
             now: 0,
             pools: BTreeMap::new(),
             reservations: BTreeMap::new(),
             revision: 1,
             news: VecDeque::new(),
             told: Vec::new(),
+            said: Vec::new(),
             fetches: 0,
             wishes: BTreeSet::new(),
             faults: 0,
@@ -134,7 +138,7 @@ impl World {
 
     /// Another agent begins.
     fn restart(&mut self) {
-        self.plan = Plan::new("n");
+        self.plan = Plan::new("n", "kube-system");
         self.news.clear();
         self.plan.see_folders(disk::networks(self.folder.path()));
         self.read();
@@ -255,6 +259,14 @@ impl World {
                     Outcome::Failed => Outcome::Failed,
                 };
                 self.plan.reserved(&name, holder.as_ref(), outcome, now);
+            }
+            Intent::Say(pool, containers) => {
+                self.asked += 1;
+                let is_done = !self.is_fault();
+                if is_done {
+                    self.said.push((pool.clone(), containers.clone()));
+                }
+                self.plan.said(&pool, containers, is_done, now);
             }
             Intent::Ask(name, doubt) => self.plan.answered(&name, doubt.sequence, Some(true), now),
             Intent::Tell(cause) => self.told.push(cause),
@@ -674,6 +686,24 @@ fn hold(world: &World, origin: Origin, pod: &str, ips: impl Iterator<Item = u8>)
     let home = if origin == Origin::Shared { "kube-system/" } else { "" };
     let new = holding(book.next(), pod, "10.0.0.1");
     commit(journal, &image, &book, Holding { origin, home: home.into(), ips: Ips::of(&ips), ..new });
+}
+
+#[test]
+fn that_a_container_outlives_its_pod_is_said_until_it_was_heard_and_again_when_it_ended() {
+    let mut world = World::new(7);
+    world.rest();
+    hold(&world, Origin::Shared, "a/shared", 20..21);
+    world.read();
+    world.is_away = true;
+    assert!(world.pass(2 * SURVIVAL).0 > 1, "it is tried again");
+    assert_eq!(world.said, []);
+    world.is_away = false;
+    world.pass(LONGEST_PAUSE);
+    let said = |containers: &[&str]| ("10.0.0.0-24".to_owned(), containers.iter().map(ToString::to_string).collect());
+    assert_eq!(world.said, [said(&["c-a-shared"])]);
+    world.plan.see_pod("a/shared".to_owned(), Pod::default());
+    world.pass(LOOK_EVERY);
+    assert_eq!(world.said[1..], [said(&[])]);
 }
 
 #[test]

@@ -63,6 +63,35 @@ async fn a_sandbox_that_vanished_is_given_back_and_what_others_have_is_not() {
     assert_eq!(fixture.get(&format!("{RESERVATIONS}/10.0.0.1")).await["spec"]["podref"], "default/three");
 }
 
+/// The controller would take their entries out. None of these pods is in the API, as after a deletion by force.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_said_which_containers_run_on_though_their_pods_are_gone() {
+    let fixture = Fixture::new().await;
+    let machine = Machine::sharing(&fixture, "a", ipam()).await;
+    let other = Machine::sharing(&fixture, "b", ipam()).await;
+    let _agents = [machine.start(&fixture), other.start(&fixture)];
+    run_pod(&fixture, "there", "a", &[]).await;
+    for name in ["one", "two", "there"] {
+        machine.add(name).unwrap();
+    }
+    other.add("three").unwrap();
+    let said = |pool: &Value| {
+        let notes = &pool["metadata"]["annotations"];
+        ["a", "b"].map(|node| notes[format!("held-on.ipam.cadastre.dev/{node}")].as_str().map(str::to_owned))
+    };
+    let id = |pool: &Value, at: &str| pool["spec"]["allocations"][at]["id"].as_str().unwrap().to_owned();
+    let pool = fixture.get(&format!("{POOLS}/{POOL}")).await;
+    let [one, two, three] = ["1", "2", "4"].map(|at| id(&pool, at));
+    let mut both = [one, two.clone()];
+    both.sort();
+    let all = [Some(both.join(",")), Some(three)];
+    fixture.until(POOLS, POOL, |pool| said(pool) == all).await;
+    machine.del("one");
+    fixture.until(POOLS, POOL, |pool| said(pool)[0].as_ref() == Some(&two)).await;
+    machine.del("two");
+    fixture.until(POOLS, POOL, |pool| said(pool) == [None, all[1].clone()]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reboot_only_pods_that_are_still_there_keep_their_entries() {
     let fixture = Fixture::new().await;

@@ -4,7 +4,7 @@
 //! listed; an entry without a node, as whereabouts writes for every free slice, says nothing. A pool that would grow too large
 //! has shards: objects of the same kind that only hold entries. Of two entries of one node the one with the higher epoch counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -30,6 +30,8 @@ pub const OVERLAPPING: &str = "ipam.cadastre.dev/overlapping";
 pub const NETWORK_NAME: &str = "ipam.cadastre.dev/network-name";
 /// The label of an `IPPool` by which a node asks something about the slice; see [`Ask`].
 pub const ASKS: &str = "ipam.cadastre.dev/asks";
+/// What the names of annotations begin with in which nodes say what runs there.
+const HELD_ON: &str = "held-on.ipam.cadastre.dev/";
 
 /// What one node has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -289,6 +291,18 @@ pub fn ip_pool_name(network: Option<&str>, node: &str, slice: Cidr) -> String {
     network.map_or_else(|| format!("{node}-{slice}"), |network| format!("{network}-{node}-{slice}"))
 }
 
+/// The annotation of the `IPPool` of a range that all nodes share in which a node, by its label, says which containers run there though
+/// their pods are gone.
+pub fn held_on(label: &str) -> String {
+    format!("{HELD_ON}{label}")
+}
+
+/// Who says in the annotations of such a pool that a container runs there: nodes, by their labels.
+pub fn holders(annotations: &Map<String, Value>, container: &str) -> BTreeSet<String> {
+    let said = annotations.iter().filter_map(|(name, said)| Some((name.strip_prefix(HELD_ON)?, said.as_str()?)));
+    said.filter(|(_, said)| said.split(',').any(|one| one == container)).map(|(label, _)| label.to_owned()).collect()
+}
+
 /// The name of the `IPPool` of a range that all nodes share, as whereabouts has it. A name cannot begin with a hyphen.
 pub fn shared_pool_name(network: Option<&str>, range: Cidr) -> String {
     named(network, range.to_string().replace([':', '/'], "-"))
@@ -433,5 +447,15 @@ mod tests {
         ] {
             assert_eq!(reservation_name(network, address.parse().unwrap()), name);
         }
+    }
+
+    #[test]
+    fn a_container_is_where_a_node_says_so() {
+        let (own, other) = (held_on("n.example"), held_on("m"));
+        let said = json!({own: "c1,c2", other: "c2", "held-on.ipam.cadastre.dev": "c3", "x": "c3", (held_on("o")): 3});
+        let holders = |container| holders(said.as_object().unwrap(), container).into_iter().collect::<Vec<_>>();
+        assert_eq!(holders("c1"), ["n.example"]);
+        assert_eq!(holders("c2"), ["m", "n.example"]);
+        assert!(["c3", "c", "", "c1,c2"].into_iter().all(|container| holders(container).is_empty()));
     }
 }

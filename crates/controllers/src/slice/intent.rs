@@ -28,7 +28,8 @@ pub enum Intent {
     Discard(Remains),
     /// List all pods. [`Plan::pods_found`](super::Plan::pods_found) wants to know which of these, `namespace/name`, are there.
     FindPods(BTreeSet<String>),
-    /// See whether the pod of an entry is there. [`Plan::pod_found`](super::Plan::pod_found) wants to know.
+    /// See whether the pod of an entry is there, and which nodes say that its container runs. [`Plan::pod_found`](super::Plan::pod_found)
+    /// wants to know.
     FindPod(Orphan),
     /// Take an entry out of its `IPPool` if it still is as it is given, and the reservation of the address before it.
     /// [`Plan::taken_out`](super::Plan::taken_out) wants to know when that came to its end.

@@ -1,5 +1,4 @@
-//! `Node`: what is kept of a Node. Who it is, which networks it is for, and whether it was fenced or is silent. And the label of what is
-//! its own.
+//! `Node`: what is kept of a Node. Who it is, which networks it is for, and whether it was fenced. And the label of what is its own.
 
 use api::Object;
 use serde_json::{Map, Value};
@@ -24,30 +23,18 @@ pub struct Node {
     pub labels: Map<String, Value>,
     /// Whether somebody vouches that nothing on it runs.
     pub fenced: bool,
-    /// Whether it is not heard that it is well: what was deleted there may run on.
-    pub silent: bool,
 }
 
 impl Node {
     /// What is kept of a whole Node.
     pub fn read(object: &Object) -> Self {
-        let listed = |path: &[&str]| object.at(path).and_then(Value::as_array).into_iter().flatten();
-        let taints = listed(&["spec", "taints"]);
-        let text = |condition: &Value, name: &str| condition[name].as_str().unwrap_or_default().to_owned();
-        let mut conditions = listed(&["status", "conditions"]).map(|one| (text(one, "type"), text(one, "status")));
+        let taints = object.at(&["spec", "taints"]).and_then(Value::as_array).into_iter().flatten();
         Self {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
             labels: object.at(&["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default(),
             fenced: taints.into_iter().filter_map(|taint| taint["key"].as_str()).any(is_out_of_service),
-            silent: !conditions.any(|(kind, status)| is_well(&kind, &status)),
         }
-    }
-
-    /// Whether both are the same node with the same labels: whether it is heard of decides nothing about slices.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
-        let Self { name, uid, labels, fenced, silent: _ } = self;
-        (name, uid, labels, fenced) == (&other.name, &other.uid, &other.labels, &other.fenced)
     }
 }
 
@@ -63,11 +50,6 @@ pub fn node_label(node: &str) -> String {
 /// Whether a taint of that key says that somebody vouches for it.
 pub(super) fn is_out_of_service(key: &str) -> bool {
     key == OUT_OF_SERVICE
-}
-
-/// Whether a condition says that a node is well. A node of which nothing is heard has one that says that nobody knows.
-pub(super) fn is_well(kind: &str, status: &str) -> bool {
-    kind == "Ready" && status == "True"
 }
 
 #[cfg(test)]

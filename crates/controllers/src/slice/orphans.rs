@@ -1,8 +1,8 @@
 //! `Orphans`: entries of the pools that all nodes share whose pods are not there. The DEL of a pod gives its entry back, or the agent whose
 //! journal has it; of a node that is gone for good, or of a lost journal, nobody does.
 //!
-//! A pod must be missing twice, and long enough in between. Nothing here is remembered for long: an entry that was not taken out is still
-//! there, and the next survey tells of it.
+//! A pod must be missing twice, and long enough in between; and no node may say that the container still runs there. Nothing here is
+//! remembered for long: an entry that was not taken out is still there, and the next survey tells of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,10 @@ use space::Moment;
 
 use super::shared::{AGAIN, PodEntry, SharedPool};
 
-/// How long a pod must have been missing, in milliseconds: longer than the 50 seconds or so after which a node that is silent is known to be.
-/// From then on the quarantine counts, because a pod that was deleted by force may still run there.
+/// How long a pod must at least have been missing, in milliseconds: much longer than an agent needs to say that it runs on.
 pub(super) const MISSING: u64 = 60_000;
 /// How many are looked for again and taken out at a time. It is a part of what is done at a time, so that slices do not wait for it.
 const MOST_AT_ONCE: usize = 16;
-/// When something happened since it was last known what time it is, which may be a minute ago.
-const JUST_NOW: Moment = Moment(u64::MAX);
 
 /// An entry that may be nobody's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,9 +34,20 @@ impl Orphan {
     }
 }
 
+/// What a second look showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Whether the pod is there.
+    pub pod: bool,
+    /// The nodes, by their labels, that say that the container still runs there.
+    pub nodes: BTreeSet<String>,
+}
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Orphans {
+    /// How long a pod must be missing.
+    patience: u64,
     /// Those that are in question while all pods are listed.
     asked: Option<Vec<Orphan>>,
     /// When all pods were last listed.
@@ -48,11 +56,24 @@ pub(super) struct Orphans {
     missing: BTreeMap<Orphan, Moment>,
     /// Those that are being looked for again or taken out.
     under_way: BTreeSet<Orphan>,
-    /// When a node went on which nobody vouches that nothing runs, or may have gone.
-    vanished: Option<Moment>,
+    /// When nodes went on which something may still run, by their labels.
+    departed: BTreeMap<String, Moment>,
 }
 
 impl Orphans {
+    /// A pod must be missing for so many milliseconds, and as long as slices of a node that is gone rest, which is in seconds: what was
+    /// deleted by force may run on.
+    pub(super) fn new(missing: u64, quarantine: i64) -> Self {
+        Self {
+            patience: missing.max(u64::try_from(quarantine).unwrap_or(0).saturating_mul(1_000)),
+            asked: None,
+            listed: None,
+            missing: BTreeMap::new(),
+            under_way: BTreeSet::new(),
+            departed: BTreeMap::new(),
+        }
+    }
+
     /// These are all entries that there are. Of which pods it should be looked whether they are there, if so. A survey may be made whenever
     /// a definition changes; a list of all pods is too large for that.
     pub(super) fn see(&mut self, entries: Vec<Orphan>, now: Moment) -> Option<BTreeSet<String>> {
@@ -84,41 +105,35 @@ impl Orphans {
         }
     }
 
-    /// A node went on which nobody vouches that nothing runs, or may have gone.
-    pub(super) fn lose_node(&mut self) {
-        self.vanished = Some(JUST_NOW);
+    /// A node went on which something may still run.
+    pub(super) fn lose_node(&mut self, label: String, now: Moment) {
+        self.departed.retain(|_, at| now.0.saturating_sub(at.0) < self.patience);
+        self.departed.insert(label, now);
     }
 
-    /// So late it is.
-    pub(super) fn tick(&mut self, now: Moment) {
-        self.vanished = self.vanished.map(|at| at.min(now));
-    }
-
-    /// Whether a node went within that time.
-    pub(super) fn lost_node(&self, now: Moment, within: u64) -> bool {
-        self.vanished.is_some_and(|at| now.0.saturating_sub(at.0) < within)
-    }
-
-    /// Whether there is nothing to wait for.
-    pub(super) fn is_idle(&self) -> bool {
-        self.missing.is_empty() || self.under_way.len() >= MOST_AT_ONCE
-    }
-
-    /// When the next one should be looked for again, if it must be missing for so long.
-    pub(super) fn due_at(&self, patience: u64) -> Option<Moment> {
-        let first = self.missing.values().min().filter(|_| !self.is_idle())?;
-        Some(Moment(first.0.saturating_add(patience)))
+    /// When the next one should be looked for again.
+    pub(super) fn due_at(&self) -> Option<Moment> {
+        let first = self.missing.values().min().filter(|_| self.under_way.len() < MOST_AT_ONCE)?;
+        Some(Moment(first.0.saturating_add(self.patience)))
     }
 
     /// One that should be looked for again now; it is, then.
-    pub(super) fn begin(&mut self, now: Moment, patience: u64) -> Option<Orphan> {
-        if self.due_at(patience)? > now {
+    pub(super) fn begin(&mut self, now: Moment) -> Option<Orphan> {
+        if self.due_at()? > now {
             return None;
         }
         let orphan = self.missing.iter().min_by_key(|(_, since)| **since)?.0.clone();
         self.missing.remove(&orphan);
         self.under_way.insert(orphan.clone());
         Some(orphan)
+    }
+
+    /// Whether that is how one is found that is nobody's: its pod is missing, and who says that the container runs is no node any more,
+    /// and has not been for long.
+    pub(super) fn is_one(&self, found: &Found, is_node: impl Fn(&String) -> bool, now: Moment) -> bool {
+        let was_node =
+            |label: &String| self.departed.get(label).is_some_and(|at| now.0.saturating_sub(at.0) < self.patience);
+        !found.pod && !found.nodes.iter().any(|label| is_node(label) || was_node(label))
     }
 
     /// Nothing more is done about it.

@@ -19,7 +19,7 @@ use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
 use super::network::Network;
 use super::node::{Node, node_label};
-use super::orphans::{MISSING, Orphan, Orphans};
+use super::orphans::{Found, MISSING, Orphan, Orphans};
 use super::shared::{SharedPool, Survey};
 
 /// How long after pods were seen on a node that is gone they are looked for again, in milliseconds.
@@ -45,7 +45,8 @@ pub struct Settings {
     pub namespace: String,
     /// How long the slices of a node that is gone rest before they may go to others, in seconds.
     pub quarantine: i64,
-    /// How long a pod must be missing until its entry in a pool that all nodes share is taken out, in milliseconds.
+    /// How long a pod must be missing at least until its entry in a pool that all nodes share is taken out, in milliseconds; if the
+    /// quarantine is longer, that long.
     pub missing: u64,
     /// How long changes are gathered before they are acted upon, in milliseconds.
     pub gather: u64,
@@ -102,6 +103,7 @@ pub struct Plan {
 impl Plan {
     /// Nothing is known yet.
     pub fn new(settings: Settings) -> Self {
+        let orphans = Orphans::new(settings.missing, settings.quarantine);
         Self {
             settings,
             begun: false,
@@ -113,7 +115,7 @@ impl Plan {
             asked: BTreeMap::new(),
             survey: Survey::default(),
             shared: BTreeMap::new(),
-            orphans: Orphans::default(),
+            orphans,
             fenced: BTreeSet::new(),
             cleared: BTreeSet::new(),
             looking: BTreeMap::new(),
@@ -129,8 +131,6 @@ impl Plan {
         self.begun = true;
         self.sweep = Sweep::Due(self.now);
         self.survey.want(self.now);
-        // Who begins does not know.
-        self.orphans.lose_node();
         for network in self.networks.values_mut() {
             network.touch(self.now);
         }
@@ -194,12 +194,9 @@ impl Plan {
     pub fn see_node(&mut self, node: Node) {
         self.fenced.remove(&node.name);
         self.cleared.remove(&node.name);
-        match self.nodes.get_mut(&node.name) {
-            Some(known) if known.is_as(&node) => known.silent = node.silent,
-            _ => {
-                self.nodes.insert(node.name.clone(), node);
-                self.touch_all();
-            }
+        if self.nodes.get(&node.name) != Some(&node) {
+            self.nodes.insert(node.name.clone(), node);
+            self.touch_all();
         }
     }
 
@@ -209,7 +206,7 @@ impl Plan {
         if node.fenced {
             self.fenced.insert(node.name);
         } else {
-            self.orphans.lose_node();
+            self.orphans.lose_node(node_label(name), self.now);
         }
         self.touch_all();
     }
@@ -331,9 +328,10 @@ impl Plan {
         self.orphans.find(there, self.now);
     }
 
-    /// Whether the pod of an [`Intent::FindPod`] is there; nothing if nobody knows.
-    pub fn pod_found(&mut self, orphan: Orphan, is_there: Option<bool>) {
-        if is_there == Some(false) {
+    /// What an [`Intent::FindPod`] showed; nothing if nobody knows.
+    pub fn pod_found(&mut self, orphan: Orphan, found: Option<&Found>) {
+        let is_node = |label: &String| self.nodes.keys().any(|name| node_label(name) == *label);
+        if found.is_some_and(|found| self.orphans.is_one(found, is_node, self.now)) {
             self.outbox.push_back(Intent::TakeOut(orphan));
         } else {
             self.orphans.end(&orphan);
@@ -355,18 +353,6 @@ impl Plan {
         let shared = pools.iter().filter(|pool| !of_slices.contains(&pool.name));
         if let Some(pods) = self.orphans.see(shared.flat_map(Orphan::all).collect(), self.now) {
             self.outbox.push_back(Intent::FindPods(pods));
-        }
-    }
-
-    /// How long a pod must be missing. While nobody knows what a node does, as long as slices of one that is gone rest: what was deleted
-    /// there by force may run on.
-    fn patience(&self) -> u64 {
-        let quarantine = u64::try_from(self.settings.quarantine).unwrap_or(0).saturating_mul(1_000);
-        let is_silent = self.nodes.values().any(|node| node.silent && !node.fenced);
-        if is_silent || self.orphans.lost_node(self.now, quarantine) {
-            self.settings.missing.max(quarantine)
-        } else {
-            self.settings.missing
         }
     }
 
@@ -481,7 +467,6 @@ impl Plan {
     /// The next thing that should be done; nothing while there is nothing to do.
     pub fn next(&mut self, now: Moment, time: Timestamp) -> Option<Intent> {
         (self.now, self.time) = (self.now.max(now), time);
-        self.orphans.tick(self.now);
         if !self.begun {
             return None;
         }
@@ -496,9 +481,7 @@ impl Plan {
             if self.survey.begin(self.now) {
                 return Some(Intent::Survey);
             }
-            if !self.orphans.is_idle()
-                && let Some(orphan) = self.orphans.begin(self.now, self.patience())
-            {
+            if let Some(orphan) = self.orphans.begin(self.now) {
                 return Some(Intent::FindPod(orphan));
             }
             let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
@@ -510,9 +493,8 @@ impl Plan {
     /// When there will be something to do although nothing happens.
     pub fn due_at(&self) -> Option<Moment> {
         let sweep = if let Sweep::Due(at) = self.sweep { Some(at) } else { None };
-        let orphan = if self.orphans.is_idle() { None } else { self.orphans.due_at(self.patience()) };
         let networks = self.networks.values().filter_map(Network::ready_at);
-        networks.chain(sweep).chain(self.survey.due_at()).chain(orphan).min()
+        networks.chain(sweep).chain(self.survey.due_at()).chain(self.orphans.due_at()).min()
     }
 
     /// Looks at a network.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::slices::held_on;
 use controllers::slice::duty::{self, Report};
 use controllers::slice::execute::Options;
 use controllers::slice::plan::Settings;
@@ -254,7 +255,7 @@ async fn no_node_gets_a_slice_of_which_a_pod_has_an_address_from_a_larger_range(
     running.stop().await;
 }
 
-/// The namespace of one of the pods is gone as well. Of reservations only those go that are of the entry's own container, or of none.
+/// The namespace of one of the pods is gone as well, and the container of another runs on. Of reservations only those go that are of the entry's own container, or of none.
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_pools() {
     let fixture = Fixture::new().await;
@@ -270,10 +271,12 @@ async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_
     let gone = json!({"1": entry("c1", "nowhere/gone")});
     let shared = json!({
         "1": entry("c1", "nowhere/gone"), "2": entry("c2", "default/gone"), "3": entry("c3", "default/gone"),
-        "4": entry("c4", "default/p"), "5": entry("c5", "unreadable"),
+        "4": entry("c4", "default/p"), "5": entry("c5", "unreadable"), "6": entry("c6", "default/gone"),
     });
+    let mut shared = pool("10.0.0.0-16", "10.0.0.0/16", json!({}), shared);
+    shared["metadata"]["annotations"] = json!({held_on("a"): "c6", held_on("b"): "c1,c2,c3"});
     for pool in [
-        pool("10.0.0.0-16", "10.0.0.0/16", json!({}), shared),
+        shared,
         pool("net-fd00---64", "fd00::/64", json!({}), gone.clone()),
         pool("a-10.1.0.0-28", "10.1.0.0/28", json!({"ipam.cadastre.dev/node": "a"}), gone),
     ] {
@@ -294,7 +297,7 @@ async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_
     }
     let running = Running::with(&fixture, Settings { quarantine: 0, missing: 0, ..Settings::default() });
     let held = |pool: &Value| pool["spec"]["allocations"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    fixture.until(IP_POOLS, "10.0.0.0-16", |pool| held(pool) == ["4", "5"]).await;
+    fixture.until(IP_POOLS, "10.0.0.0-16", |pool| held(pool) == ["4", "5", "6"]).await;
     fixture.until(IP_POOLS, "net-fd00---64", |pool| held(pool).is_empty()).await;
     let reserved = fixture.get(RESERVATIONS).await;
     let names: Vec<_> = reserved["items"].as_array().unwrap().iter().map(|one| &one["metadata"]["name"]).collect();

@@ -1,6 +1,8 @@
 //! Entries of pods that are gone, in pools that all nodes share: they go when their pods were missing twice, and nothing else does.
 
 use controllers::slice::intent::Intent;
+use controllers::slice::node::node_label;
+use controllers::slice::orphans::Found;
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use jiff::Timestamp;
@@ -13,7 +15,7 @@ const POOL: &str = "10.0.0.0-16";
 /// How long it takes until all pools are looked at again, in seconds.
 const SURVEY: i64 = 300;
 /// How long a pod must be missing.
-const MISSING: i64 = 60;
+const MISSING: i64 = QUARANTINE;
 
 /// An `IPPool` with these entries: offset, container and pod.
 fn pool(range: &str, entries: &[(u32, &str, &str)]) -> Value {
@@ -26,7 +28,11 @@ fn pool(range: &str, entries: &[(u32, &str, &str)]) -> Value {
 
 /// One in which a pod that is gone has the first address, and one that is there the second; and it was seen.
 fn seen() -> World {
-    let mut world = World::new();
+    seen_with(QUARANTINE)
+}
+
+fn seen_with(quarantine: i64) -> World {
+    let mut world = World::with(Settings { quarantine, ..Settings::default() }, 1);
     world.node("n");
     world.settle();
     world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &[(1, "c1", "dev/gone"), (2, "c2", "dev/p")]));
@@ -38,11 +44,6 @@ fn seen() -> World {
 fn held(world: &World, pool: &str) -> Vec<String> {
     let all = world.get(Kind::IpPool, pool).unwrap()["spec"]["allocations"].as_object().unwrap();
     all.iter().map(|(at, entry)| format!("{at} {}", entry["id"].as_str().unwrap())).collect()
-}
-
-fn silent(reason: &str, taints: &Value) -> Value {
-    let status = json!({"conditions": [{"type": "Ready", "status": reason}]});
-    json!({"metadata": {"uid": "uid-n"}, "spec": {"taints": taints}, "status": status})
 }
 
 #[test]
@@ -88,48 +89,73 @@ fn an_entry_that_changed_between_the_looks_stays() {
     assert_eq!(held(&world, POOL), [""; 0]);
 }
 
-#[test]
-fn while_a_node_is_silent_a_pod_must_be_missing_as_long_as_slices_rest() {
-    for status in ["Unknown", "False"] {
-        let mut world = seen();
-        world.put(Kind::Node, "n", silent(status, &json!([])));
-        world.pass(QUARANTINE - 2);
-        assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
-        world.pass(3);
-        assert_eq!(held(&world, POOL), ["2 c2"]);
-    }
+/// Says in the name of a node which containers run there.
+fn say(world: &mut World, label: &str, containers: &str) {
+    let mut pool = world.get(Kind::IpPool, POOL).unwrap().clone();
+    pool["metadata"]["annotations"] = json!({format!("held-on.ipam.cadastre.dev/{label}"): containers});
+    world.put(Kind::IpPool, POOL, pool);
 }
 
 #[test]
-fn a_node_that_is_well_again_or_out_of_service_delays_nothing() {
-    let out = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
-    for after in [silent("True", &json!([])), silent("Unknown", &out)] {
-        let mut world = seen();
-        world.put(Kind::Node, "n", silent("Unknown", &json!([])));
-        world.pass(MISSING + 1);
-        assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
-        world.put(Kind::Node, "n", after);
-        world.settle();
-        assert_eq!(held(&world, POOL), ["2 c2"]);
-    }
+fn who_begins_begins_to_count() {
+    let mut world = seen();
+    world.pass(MISSING - 1);
+    world.restart();
+    world.settle();
+    world.pass(MISSING - 1);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+    world.pass(2);
+    assert_eq!(held(&world, POOL), ["2 c2"]);
 }
 
-/// Its pods may run on, whoever deleted them. Who begins does not know whether one went.
 #[test]
-fn a_node_that_went_delays_it_too_and_so_does_a_restart() {
-    for is_restart in [false, true] {
+fn a_pod_must_be_missing_for_longer_than_an_agent_needs() {
+    let mut world = seen_with(0);
+    world.pass(59);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+    world.pass(2);
+    assert_eq!(held(&world, POOL), ["2 c2"]);
+}
+
+#[test]
+fn what_a_node_says_that_runs_there_keeps_its_entry_and_nothing_else_does() {
+    for (label, containers, is_kept) in
+        [("n", "c1", true), ("n", "c0,c1,c3", true), ("n", "", false), ("n", "c11,c", false), ("other", "c1", false)]
+    {
         let mut world = seen();
-        if is_restart {
-            world.restart();
-            world.settle();
-        } else {
-            world.remove(Kind::Node, "n");
+        say(&mut world, label, containers);
+        for _ in 0..4 {
+            world.pass(SURVEY);
         }
-        world.pass(QUARANTINE - 2);
-        assert_eq!(held(&world, POOL), ["1 c1", "2 c2"], "{is_restart}");
-        world.pass(3);
-        assert_eq!(held(&world, POOL), ["2 c2"], "{is_restart}");
+        let expected: &[&str] = if is_kept { &["1 c1", "2 c2"] } else { &["2 c2"] };
+        assert_eq!(held(&world, POOL), expected, "{label} {containers}");
     }
+}
+
+/// The name of a node that has no room in a label is known by what stands for it there.
+#[test]
+fn what_a_node_of_a_long_name_says_counts() {
+    let mut world = seen();
+    let name = "n".repeat(100);
+    world.node(&name);
+    say(&mut world, &node_label(&name), "c1");
+    world.pass(2 * SURVEY);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+}
+
+/// Its pods may run on, whoever deleted it; but not for ever.
+#[test]
+fn what_a_node_said_that_went_counts_as_long_as_its_slices_rest() {
+    let mut world = seen();
+    say(&mut world, "n", "c1");
+    world.pass(MISSING - 1);
+    world.remove(Kind::Node, "n");
+    world.pass(2);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+    for _ in 0..4 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(held(&world, POOL), ["2 c2"]);
 }
 
 /// whereabouts puts no label on the pools of its slices, which are called like that of a range of a network named after the node.
@@ -200,7 +226,7 @@ fn wants(world: &mut World) -> Vec<Intent> {
 
 #[test]
 fn nothing_goes_whose_pod_could_not_be_looked_for() {
-    let mut world = seen();
+    let mut world = seen_with(0);
     world.now += 61_000;
     let all = wants(&mut world);
     let [Intent::FindPod(orphan)] = &all[..] else { panic!("{all:?}") };
@@ -222,7 +248,7 @@ fn nothing_goes_whose_pod_could_not_be_looked_for() {
 fn few_entries_at_a_time_are_looked_for_and_in_the_end_all() {
     let names: Vec<String> = (1..=100).map(|at| format!("dev/gone-{at}")).collect();
     let entries: Vec<_> = (1..).zip(&names).map(|(at, name)| (at, "c", name.as_str())).collect();
-    let mut world = World::new();
+    let mut world = World::with(Settings { quarantine: 0, ..Settings::default() }, 1);
     world.node("n");
     world.settle();
     world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &entries));
@@ -234,7 +260,7 @@ fn few_entries_at_a_time_are_looked_for_and_in_the_end_all() {
     assert!(world.plan().due_at().is_none_or(|due| due.0 > world.now), "it does not wake until one came to its end");
     for intent in first {
         if let Intent::FindPod(orphan) = intent {
-            world.leaders[0].plan.pod_found(orphan, Some(true));
+            world.leaders[0].plan.pod_found(orphan, Some(&Found { pod: true, ..Found::default() }));
         }
     }
     world.settle();

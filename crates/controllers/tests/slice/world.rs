@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::Object;
+use api::slices::holders;
 use controllers::slice::intent::{Event, Intent, Outcome, Remains, Used};
 use controllers::slice::layout::Write;
-use controllers::slice::orphans::Orphan;
+use controllers::slice::orphans::{Found, Orphan};
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use controllers::slice::{Node, Plan};
@@ -227,8 +228,11 @@ impl World {
                 self.leaders[leader].plan.pods_found(Some(&there));
             }
             Intent::FindPod(orphan) => {
-                let is_there = self.pods.contains(&orphan.entry.podref);
-                self.leaders[leader].plan.pod_found(orphan, Some(is_there));
+                let annotations =
+                    self.get(Kind::IpPool, &orphan.pool).and_then(|pool| pool["metadata"]["annotations"].as_object());
+                let claims = annotations.into_iter().flat_map(|said| holders(said, &orphan.entry.id)).collect();
+                let found = Found { pod: self.pods.contains(&orphan.entry.podref), nodes: claims };
+                self.leaders[leader].plan.pod_found(orphan, Some(&found));
             }
             Intent::TakeOut(orphan) => {
                 self.take_out(&orphan);

@@ -128,7 +128,7 @@ fn a_node_that_lost_its_disk_gives_nothing_that_its_pods_say_they_have() {
 fn a_slice_is_not_granted_before_the_pods_are_known() {
     let mut world = World::new(7);
     world.says("a/one", having(1));
-    world.plan = Plan::new("n");
+    world.plan = Plan::new("n", "kube-system");
     world.plan.see_folders([]);
     world.plan.see_node(Some("u"));
     world.show_meta();

@@ -27,7 +27,7 @@ use super::definition;
 use super::duty::Report;
 use super::intent::{Event, Intent, Outcome, Remains, Used};
 use super::node::Node;
-use super::orphans::Orphan;
+use super::orphans::{Found, Orphan};
 use super::plan::{Plan, Settings};
 use super::shared::SharedPool;
 use crate::follow::{Absent, Change, Line, Revisioned, follow, list, name};
@@ -74,7 +74,7 @@ enum Done {
     Swept(Option<Vec<Remains>>),
     Discarded,
     PodsFound(Option<BTreeSet<String>>),
-    PodFound(Orphan, Option<bool>),
+    PodFound(Orphan, Option<Found>),
     /// Whether it was.
     TakenOut(Orphan, bool),
 }
@@ -183,7 +183,7 @@ impl Rim {
                 }
                 Intent::Sweep => {
                     let (client, path) = (self.writer.client.clone(), wire::labelled(&self.namespace));
-                    self.tasks.spawn(async move { Done::Swept(ip_pools::<LabelledPool>(&client, &path).await) });
+                    self.tasks.spawn(async move { Done::Swept(ip_pools::<Part<LabelledPool>>(&client, &path).await) });
                 }
                 Intent::Discard(remains) => {
                     let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
@@ -197,10 +197,10 @@ impl Rim {
                     self.tasks.spawn(async move { Done::PodsFound(orphans::find(&client, &wanted).await) });
                 }
                 Intent::FindPod(orphan) => {
-                    let client = self.writer.client.clone();
+                    let (client, namespace) = (self.writer.client.clone(), self.namespace.clone());
                     self.tasks.spawn(async move {
-                        let is_there = orphans::is_there(&client, &orphan.entry.podref).await;
-                        Done::PodFound(orphan, is_there)
+                        let found = orphans::look(&client, &namespace, &orphan).await;
+                        Done::PodFound(orphan, found)
                     });
                 }
                 Intent::TakeOut(orphan) => {
@@ -250,7 +250,7 @@ impl Rim {
             Done::Swept(pools) => self.plan.swept(pools),
             Done::Discarded => {}
             Done::PodsFound(there) => self.plan.pods_found(there.as_ref()),
-            Done::PodFound(orphan, is_there) => self.plan.pod_found(orphan, is_there),
+            Done::PodFound(orphan, found) => self.plan.pod_found(orphan, found.as_ref()),
             Done::TakenOut(orphan, is_out) => {
                 if is_out {
                     self.report.meters.swept();

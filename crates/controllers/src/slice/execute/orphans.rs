@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use api::slices;
 use kube::Client;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::wire::{self, PodName};
+use super::wire::{self, Notes, Part, PodName};
 use crate::follow::list;
-use crate::slice::orphans::Orphan;
+use crate::slice::orphans::{Found, Orphan};
 use crate::slice::shared::PodEntry;
 use crate::writer::{Anything, Refused, Writer};
 
 /// Those of the pods that are there, or nothing if they could not be listed.
 pub(super) async fn find(client: &Client, wanted: &BTreeSet<String>) -> Option<BTreeSet<String>> {
-    match list::<PodName>(client, wire::PODS).await {
+    match list::<Part<PodName>>(client, wire::PODS).await {
         Ok((pods, _)) => Some(pods.into_iter().filter(|pod| wanted.contains(pod)).collect()),
         Err(error) => {
             warn!(%error, "the pods could not be listed");
@@ -23,15 +24,18 @@ pub(super) async fn find(client: &Client, wanted: &BTreeSet<String>) -> Option<B
     }
 }
 
-/// Whether a pod is there, whatever becomes of it; nothing if nobody knows.
-pub(super) async fn is_there(client: &Client, podref: &str) -> Option<bool> {
-    match list::<PodName>(client, &wire::pod(podref)).await {
-        Ok((pods, _)) => Some(!pods.is_empty()),
-        Err(error) => {
-            warn!(%error, podref, "a pod could not be looked for");
-            None
+/// Whether the pod of an entry is there, whatever becomes of it, and if it is not, which nodes have its container; nothing if nobody knows.
+pub(super) async fn look(client: &Client, namespace: &str, Orphan { pool, entry, .. }: &Orphan) -> Option<Found> {
+    let looked = async {
+        let (pods, _) = list::<Part<PodName>>(client, &wire::pod(&entry.podref)).await?;
+        if !pods.is_empty() {
+            return Ok(Found { pod: true, ..Found::default() });
         }
-    }
+        let (pools, _) = list::<Part<Notes>>(client, &wire::ip_pool(namespace, pool)).await?;
+        Ok(Found { pod: false, nodes: pools.iter().flat_map(|notes| slices::holders(notes, &entry.id)).collect() })
+    };
+    let found: Result<Found, kube::Error> = looked.await;
+    found.inspect_err(|error| warn!(%error, podref = entry.podref, "a pod could not be looked for")).ok()
 }
 
 /// Takes an entry out, and before it the reservation of its address: as long as the entry is there, it tells that something is left.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
-use crate::slice::node::{NODE, Node, is_out_of_service, is_well, node_label};
+use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
 use crate::slice::orphans::Orphan;
 use crate::slice::shared::SharedPool;
 use crate::writer::{self, Asked, Reference};
@@ -85,6 +85,7 @@ struct Metadata {
     uid: String,
     resource_version: String,
     labels: Option<Map<String, Value>>,
+    annotations: Option<Map<String, Value>>,
 }
 
 /// What is read of any object; `T` is what is read besides its metadata.
@@ -99,11 +100,14 @@ pub(super) struct Part<T> {
 /// What is kept of that part.
 pub(super) trait Keep: Clone + DeserializeOwned + Send + 'static {
     type Kept: Send + 'static;
+    /// Whether only the metadata is asked for.
+    const IS_PARTIAL: bool = false;
     fn keep(part: Part<Self>) -> Self::Kept;
 }
 
 impl<T: Keep> Revisioned for Part<T> {
     type Kept = T::Kept;
+    const IS_PARTIAL: bool = T::IS_PARTIAL;
 
     fn revision(&self) -> &str {
         &self.metadata.resource_version
@@ -119,25 +123,11 @@ impl<T: Keep> Revisioned for Part<T> {
 pub(super) struct NodePart {
     #[serde(default)]
     spec: NodeSpec,
-    #[serde(default)]
-    status: NodeStatus,
 }
 
 #[derive(Clone, Default, Deserialize)]
 struct NodeSpec {
     taints: Option<Vec<Taint>>,
-}
-
-#[derive(Clone, Default, Deserialize)]
-struct NodeStatus {
-    conditions: Option<Vec<Condition>>,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    r#type: String,
-    status: String,
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -151,13 +141,11 @@ impl Keep for NodePart {
 
     fn keep(part: Part<Self>) -> Node {
         let Part { metadata, rest } = part;
-        let mut conditions = rest.status.conditions.unwrap_or_default().into_iter();
         Node {
             name: metadata.name,
             uid: metadata.uid,
             labels: metadata.labels.unwrap_or_default(),
             fenced: rest.spec.taints.unwrap_or_default().iter().any(|taint| is_out_of_service(&taint.key)),
-            silent: !conditions.any(|one| is_well(&one.r#type, &one.status)),
         }
     }
 }
@@ -225,45 +213,43 @@ impl Keep for SharedPart {
     }
 }
 
-/// What is read of an `IPPool` that a node has: whose it is.
-#[derive(Clone, Default, Deserialize)]
-pub(super) struct LabelledPool {
-    #[serde(default)]
-    metadata: Metadata,
-}
+/// Of an `IPPool` that a node has: whose it is.
+#[derive(Clone, Deserialize)]
+pub(super) struct LabelledPool {}
 
-impl Revisioned for LabelledPool {
+impl Keep for LabelledPool {
     type Kept = Remains;
     const IS_PARTIAL: bool = true;
 
-    fn revision(&self) -> &str {
-        &self.metadata.resource_version
-    }
-
-    fn keep(self) -> Remains {
-        let Metadata { name, labels, .. } = self.metadata;
+    fn keep(Part { metadata: Metadata { name, labels, .. }, .. }: Part<Self>) -> Remains {
         let node = labels.unwrap_or_default().get(NODE).and_then(Value::as_str).unwrap_or_default().to_owned();
         Remains { node, pool: name }
     }
 }
 
-/// What is read of a Pod: which it is, `namespace/name`.
-#[derive(Clone, Default, Deserialize)]
-pub(super) struct PodName {
-    #[serde(default)]
-    metadata: Metadata,
-}
+/// Of a Pod: which it is, `namespace/name`.
+#[derive(Clone, Deserialize)]
+pub(super) struct PodName {}
 
-impl Revisioned for PodName {
+impl Keep for PodName {
     type Kept = String;
     const IS_PARTIAL: bool = true;
 
-    fn revision(&self) -> &str {
-        &self.metadata.resource_version
+    fn keep(Part { metadata, .. }: Part<Self>) -> String {
+        format!("{}/{}", metadata.namespace, metadata.name)
     }
+}
 
-    fn keep(self) -> String {
-        format!("{}/{}", self.metadata.namespace, self.metadata.name)
+/// Of an `IPPool` that nodes may have said something of: its annotations.
+#[derive(Clone, Deserialize)]
+pub(super) struct Notes {}
+
+impl Keep for Notes {
+    type Kept = Map<String, Value>;
+    const IS_PARTIAL: bool = true;
+
+    fn keep(part: Part<Self>) -> Map<String, Value> {
+        part.metadata.annotations.unwrap_or_default()
     }
 }
 
