@@ -95,6 +95,8 @@ fn print(objects: impl IntoIterator<Item = Value>) -> Result<()> {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const READ: &[&str] = &["get", "list", "watch"];
+/// To tell, and to count what is told again.
+const EVENTS: &[&str] = &["get", "create", "patch"];
 const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /// Somebody who asks the API server, with a service account of that name.
@@ -123,7 +125,7 @@ fn rbac(namespace: &str) -> Vec<Value> {
 fn node_rules() -> Vec<Value> {
     vec![
         rule("", &["nodes"], &["get", "list", "watch", "patch"]),
-        rule("", &["events"], &["create"]),
+        rule("", &["events"], EVENTS),
         rule(RANGES, &["clustercidrs"], &["get", "list", "watch", "create", "patch", "delete"]),
         rule(RANGES, &["clustercidrs/status"], &["patch"]),
         rule("networking.k8s.io", &["servicecidrs"], READ),
@@ -134,7 +136,7 @@ fn node_rules() -> Vec<Value> {
 fn slice_rules() -> Vec<Value> {
     vec![
         rule("", &["nodes", "pods"], READ),
-        rule("", &["events"], &["create"]),
+        rule("", &["events"], EVENTS),
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], READ),
         rule(WHEREABOUTS, &["nodeslicepools"], &["get", "list", "watch", "create", "update", "delete"]),
         rule(WHEREABOUTS, &["ippools"], &["get", "list", "watch", "patch", "delete"]),
@@ -146,7 +148,7 @@ fn slice_rules() -> Vec<Value> {
 fn agent_rules() -> Vec<Value> {
     vec![
         rule("", &["nodes", "pods"], READ),
-        rule("", &["events"], &["create", "patch"]),
+        rule("", &["events"], EVENTS),
         rule(WHEREABOUTS, &["nodeslicepools"], READ),
         rule(WHEREABOUTS, &["ippools", "overlappingrangeipreservations"], WRITE),
     ]

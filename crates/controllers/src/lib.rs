@@ -2,6 +2,7 @@
 //! pure, and the rim that watches and writes.
 
 pub mod election;
+pub mod events;
 pub mod follow;
 pub mod lead;
 mod lean;

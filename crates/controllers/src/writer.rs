@@ -6,7 +6,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::lead::Term;
@@ -98,38 +98,4 @@ impl Writer {
             Err(error) => Err(error),
         }
     }
-}
-
-/// What an event is about.
-pub struct Reference<'a> {
-    /// Its API version.
-    pub api_version: &'a str,
-    /// Its kind.
-    pub kind: &'a str,
-    /// Empty for what is in no namespace.
-    pub namespace: &'a str,
-    /// Its name.
-    pub name: &'a str,
-    /// Its UID.
-    pub uid: &'a str,
-}
-
-/// An event. The same has the same name, so that one that is told again after a restart is not there twice.
-pub fn event(about: &Reference<'_>, reason: &str, message: &str, (manager, time): (&str, &str)) -> Asked {
-    let Reference { api_version, kind, namespace, name, uid } = about;
-    let identity = crate::node::flags::hash([format!("{uid}\n{reason}\n{message}")]);
-    let mut involved = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid});
-    if !namespace.is_empty() {
-        involved["namespace"] = json!(namespace);
-    }
-    let namespace = if namespace.is_empty() { "default" } else { namespace };
-    let body = json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"namespace": namespace, "name": format!("{name}.{identity:016x}")},
-        "involvedObject": involved,
-        "type": "Warning", "reason": reason, "message": message, "count": 1,
-        "firstTimestamp": time, "lastTimestamp": time, "source": {"component": manager},
-        "reportingComponent": manager, "reportingInstance": manager,
-    });
-    Asked::new(Method::POST, format!("/api/v1/namespaces/{namespace}/events"), "application/json", &body)
 }

@@ -5,7 +5,6 @@
 //! decides.
 
 pub(crate) mod disk;
-mod events;
 mod files;
 mod way;
 mod wire;
@@ -19,6 +18,7 @@ use cni::journal::{BootId, Holding};
 use cni::node;
 use cni::place::Place;
 use cni::pool::release::Settled;
+use controllers::events;
 use controllers::follow::{Absent, Change, Line, follow};
 use controllers::lead::Holder;
 use controllers::node::duty::{Health, State};
@@ -138,7 +138,9 @@ pub async fn run(client: Client, options: Options, report: Arc<Report>, stop: im
     ));
     followers.spawn(follow::<PodPart, _>(client, paths.pods(), Absent::Wait, line, Seen::Pod));
     let (events, told) = mpsc::channel(MOST_EVENTS);
-    followers.spawn(events::write(writer.clone(), options.node.clone(), told));
+    let node = options.node.clone();
+    let event = move |(cause, uid): &(Cause, String)| wire::event(cause, &node, uid);
+    followers.spawn(events::write(writer.clone(), told, event));
     let trouble = Trouble::new("the API server");
     let (tasks, started) = (JoinSet::new(), Instant::now());
     let mut rim = Rim { writer, paths, plan, options, tasks, events, report, started, trouble, beat_at: started };

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use api::slices;
+use controllers::events::{Event, Reference};
 use controllers::follow::{Revisioned, encoded};
 use controllers::slice::node::NODE;
-use controllers::writer::{self, Asked, Reference, Refused, Writer};
+use controllers::writer::{self, Asked, Refused, Writer};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -358,9 +359,9 @@ pub(super) async fn beat(writer: &Writer, paths: &Paths) -> bool {
 }
 
 /// An Event of the node.
-pub(super) fn tell(cause: &Cause, node: &str, uid: &str, time: &str) -> Asked {
+pub(super) fn event(cause: &Cause, node: &str, uid: &str) -> Event {
     let about = Reference { api_version: "v1", kind: "Node", namespace: "", name: node, uid };
-    writer::event(&about, cause.reason, &cause.message, (MANAGER, time))
+    Event::new(&about, cause.reason, &cause.message)
 }
 
 #[cfg(test)]

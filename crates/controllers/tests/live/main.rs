@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that finds nothing to unwrap has failed")]
 
+mod events;
 mod fixture;
 mod leading;
 mod nodes;

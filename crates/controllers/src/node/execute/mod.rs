@@ -29,6 +29,7 @@ use super::plan::{Plan, Settings};
 use super::range::RangeKey;
 use super::trimmed::Node;
 use super::waybill::{self, Note, Overtaken, Waybill};
+use crate::events;
 use crate::follow::{self, Absent, Change, Line, Revisioned, follow, name};
 use crate::lead::Term;
 use crate::lean::Lean;
@@ -116,7 +117,7 @@ pub async fn run(client: Client, options: Options, mut term: Term, report: Arc<R
         followers.spawn(follow::<Lean, _>(client.clone(), ranges, Absent::Wait, line.clone(), Seen::Range));
         followers.spawn(follow::<Lean, _>(client.clone(), services, Absent::Empty, line, Seen::Services));
         let (events, told) = mpsc::channel(MOST_EVENTS);
-        followers.spawn(tell(writer.clone(), told));
+        followers.spawn(events::write(writer.clone(), told, wire::event));
         let started = Instant::now();
         let rim = Rim {
             writer: writer.clone(),
@@ -470,15 +471,6 @@ async fn write(writer: &Writer, asked: Asked) -> Outcome {
         // The name is another one's by now, or somebody else wrote first.
         Err(Refused::Gone | Refused::Conflict(_)) => Outcome::Gone,
         Err(Refused::Failed(why)) => Outcome::Failed(why),
-    }
-}
-
-/// Writes events one after the other. One that is there already was told before.
-async fn tell(writer: Writer, mut told: Receiver<Event>) {
-    while let Some(event) = told.recv().await {
-        if let Outcome::Failed(why) = write(&writer, wire::tell(&event, &wall_clock())).await {
-            warn!(why, reason = event.reason, "an event could not be written");
-        }
     }
 }
 

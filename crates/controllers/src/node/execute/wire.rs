@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use space::Cidr;
 
+use crate::events::{self, Reference};
 use crate::follow::Revisioned;
 use crate::node::intent::{About, Assignment, Event, Finalizers, StatusWrite};
 use crate::node::trimmed::Node;
 use crate::node::waybill;
-use crate::writer::{self, Asked, Reference};
+use crate::writer::Asked;
 
 /// Where Nodes are.
 pub(super) const NODES: &str = "/api/v1/nodes";
@@ -147,13 +148,13 @@ pub(super) fn status(wanted: &StatusWrite) -> Asked {
     patch(format!("{RANGES}/{}/status", wanted.name), "application/merge-patch+json", &body)
 }
 
-pub(super) fn tell(event: &Event, time: &str) -> Asked {
+pub(super) fn event(event: &Event) -> events::Event {
     let (api_version, kind, name, uid) = match &event.about {
         About::Node(name, uid) => ("v1", "Node", name, uid),
         About::Range(name, uid) => ("networking.x-k8s.io/v1", "ClusterCIDR", name, uid),
     };
     let about = Reference { api_version, kind, namespace: "", name, uid };
-    writer::event(&about, event.reason, &event.message, (MANAGER, time))
+    events::Event::new(&about, event.reason, &event.message)
 }
 
 pub(super) fn create_range(range: &Value) -> Asked {

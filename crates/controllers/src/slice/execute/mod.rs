@@ -22,7 +22,6 @@ use tokio::time::sleep_until;
 use tracing::{debug, info, warn};
 
 use self::wire::{Answer, IpPoolPart, LabelledPool, NodePart, Part, PodPart, SharedPart};
-use super::decide::shown;
 use super::definition;
 use super::duty::Report;
 use super::intent::{Event, Intent, Outcome, Remains, Used};
@@ -30,6 +29,7 @@ use super::node::Node;
 use super::orphans::{Found, Orphan};
 use super::plan::{Plan, Settings};
 use super::shared::SharedPool;
+use crate::events;
 use crate::follow::{Absent, Change, Line, Revisioned, follow, list, name};
 use crate::lead::Term;
 use crate::lean::Lean;
@@ -96,7 +96,7 @@ pub async fn run(client: Client, options: Options, term: Term, report: Arc<Repor
     followers.spawn(follow::<Lean, _>(client.clone(), pools, Absent::Wait, line.clone(), Seen::Pool));
     followers.spawn(follow::<Lean, _>(client, asking, Absent::Empty, line.clone(), Seen::IpPool));
     let (events, told) = mpsc::channel(MOST_EVENTS);
-    followers.spawn(tell(writer.clone(), told));
+    followers.spawn(events::write(writer.clone(), told, wire::event));
     let missing = ["Nodes", "NetworkAttachmentDefinitions", "NodeSlicePools", "IPPools"].into_iter().collect();
     let (plan, tasks, shared) = (Plan::new(settings), JoinSet::new(), Shared { line, followed: BTreeMap::new() });
     let rim = Rim { writer, namespace, plan, missing, tasks, shared, events, report, started: Instant::now() };
@@ -424,16 +424,6 @@ async fn look(client: &Client, node: &str) -> Option<bool> {
         Err(error) => {
             warn!(%error, node, "the pods of a node that is gone could not be listed");
             None
-        }
-    }
-}
-
-/// Writes events one after the other. One that is there already was told before.
-async fn tell(writer: Writer, mut told: Receiver<Event>) {
-    while let Some(event) = told.recv().await {
-        let asked = wire::tell(&event, &shown(Timestamp::now()));
-        if let Err(Refused::Failed(why)) = writer.ask::<Anything>(asked).await {
-            warn!(why, reason = event.reason, "an event could not be written");
         }
     }
 }

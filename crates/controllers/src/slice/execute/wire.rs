@@ -5,13 +5,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::events::{self, Reference};
 use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
 use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
 use crate::slice::orphans::Orphan;
 use crate::slice::shared::SharedPool;
-use crate::writer::{self, Asked, Reference};
+use crate::writer::Asked;
 
 /// Who writes, in `managedFields` and Events.
 pub(super) const MANAGER: &str = "cadastre-slices";
@@ -318,8 +319,8 @@ pub(super) fn take_out(namespace: &str, Orphan { pool, entry, .. }: &Orphan) -> 
     Asked::new(Method::PATCH, format!("{}/{pool}", ip_pools(namespace)), "application/json-patch+json", &patch)
 }
 
-pub(super) fn tell(event: &Event, time: &str) -> Asked {
+pub(super) fn event(event: &Event) -> events::Event {
     let Subject { namespace, name, uid } = &event.about;
     let about = Reference { api_version: Subject::API_VERSION, kind: Subject::KIND, namespace, name, uid };
-    writer::event(&about, event.reason, &event.message, (MANAGER, time))
+    events::Event::new(&about, event.reason, &event.message)
 }
