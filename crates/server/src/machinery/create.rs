@@ -165,11 +165,14 @@ async fn accompany(around: &Surroundings, kind: &Kind, object: &Object) -> Resul
     behaviour.accompany(around, kind, Change::Create(object))
 }
 
-/// A new object of the server's own making, as it is stored.
-pub(crate) fn encode_new(resource: &Resource, mut object: Object) -> Result<Bytes, Failure> {
+/// A new object of the server's own making, as it is stored. Its fields are those of the manager, or nobody's.
+pub(crate) fn encode_new(resource: &Resource, mut object: Object, manager: Option<&str>) -> Result<Bytes, Failure> {
     write::found(resource, &mut object);
     (resource.kind.default)(&mut object);
-    decode::canonical(resource.kind, &mut object)?;
+    match manager {
+        Some(manager) => write::account(resource.kind, manager, None, None, &mut object)?,
+        None => decode::canonical(resource.kind, &mut object)?,
+    }
     Ok(show::encode_stored(resource, &object))
 }
 

@@ -164,6 +164,15 @@ impl Grant {
         (Compare::Absent(Key::clone(&key)), Write::Put { key, value: wording::encode(self, holder) })
     }
 
+    /// Whose the fields of its object are that the server makes. `NodePort`s are nobody's: no other server has them, so nobody expects
+    /// it, and it would be a third of their bytes.
+    pub(super) fn manager(self) -> Option<&'static str> {
+        match self {
+            Self::Address(_) => Some(ip_addresses::FIELD_MANAGER),
+            Self::Port(_) => None,
+        }
+    }
+
     pub(super) fn object(self, holder: &Holder<'_>) -> Object {
         match self {
             Self::Address(address) => ip_addresses::object(address, holder),
@@ -192,7 +201,7 @@ impl Grant {
             kept = self.object(holder);
             let finalizers: Vec<&str> = object.finalizers().collect();
             kept.set(&["metadata", "finalizers"], json!(finalizers));
-            return Ok(Write::Put { key: self.key(), value: encode_new(self.resource()?, kept)? });
+            return Ok(Write::Put { key: self.key(), value: encode_new(self.resource()?, kept, self.manager())? });
         }
         self.assign(&mut kept, holder);
         Ok(Write::Put { key: self.key(), value: kept.encode() })

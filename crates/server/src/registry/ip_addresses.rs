@@ -14,6 +14,8 @@ const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
 const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
 /// Who looks after the addresses of Services.
 pub(super) const OWN: &str = "ipallocator.k8s.io";
+/// Whose the fields of those addresses are.
+pub(super) const FIELD_MANAGER: &str = "kube-apiserver";
 /// Which Service of that name has the address. Upstream's objects do not say; without it, one that was deleted and made anew
 /// would look like the same.
 const HOLDER: &str = "ipam.cadastre.dev/parent-uid";

@@ -10,12 +10,19 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::grants::{Grant, Holder};
-use super::ip_addresses::{OWN, family};
+use super::ip_addresses::{FIELD_MANAGER, OWN, family};
 use super::services;
 use crate::machinery::now_text;
 
 /// As long as most of these objects are, or longer.
-const USUAL_LENGTH: usize = 640;
+const USUAL_LENGTH: usize = 1_024;
+
+/// What of an address is its manager's, and what then follows up to the name of its Service.
+const OWNED: &str = concat!(
+    r#","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:ipam.cadastre.dev/parent-uid":{}},"#,
+    r#""f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},"#,
+    r#""f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}}]},"spec":{"parentRef":{"name":"#,
+);
 
 /// What the uid in an object is found by: only its names come before it, and those have no quotes.
 const UID: &[u8] = b",\"uid\":\"";
@@ -65,7 +72,9 @@ fn write(grant: Grant, holder: &Holder<'_>, birth: &Birth<'_>) -> Vec<u8> {
             member("},\"creationTimestamp\":", birth.time);
             member(",\"labels\":{\"ipaddress.kubernetes.io/ip-family\":", family(address));
             member(",\"ipaddress.kubernetes.io/managed-by\":", OWN);
-            member("}},\"spec\":{\"parentRef\":{\"name\":", holder.name);
+            member("},\"managedFields\":[{\"manager\":", FIELD_MANAGER);
+            member(",\"operation\":\"Update\",\"apiVersion\":\"networking.k8s.io/v1\",\"time\":", birth.time);
+            member(OWNED, holder.name);
         }
         Grant::Port(_) => {
             member(",\"creationTimestamp\":", birth.time);
@@ -138,10 +147,13 @@ mod tests {
             let object = Object::parse(&value).unwrap();
             assert_eq!(object.encode(), value, "{grant}");
             assert!(uuid::Uuid::parse_str(object.uid()).is_ok());
-            let other = encode_new(grant.resource().unwrap(), grant.object(&holder)).unwrap();
+            let other = encode_new(grant.resource().unwrap(), grant.object(&holder), grant.manager()).unwrap();
             let mut other = Object::parse(&other).unwrap();
             for place in [["metadata", "uid"], ["metadata", "creationTimestamp"]] {
                 other.set(&place, object.at(&place).unwrap().clone());
+            }
+            if let Some(managers) = other.metadata_mut().get_mut("managedFields") {
+                managers[0]["time"] = json!(object.text(&["metadata", "creationTimestamp"]));
             }
             assert_eq!(object, other, "{grant}");
         }

@@ -10,12 +10,11 @@ use super::steps::{ITS_OWN, PORTS, V4, V6};
 
 /// The differences that no answer shows after this.
 #[cfg(test)]
-pub(super) const LEFT_OUT: [&str; 7] = [
+pub(super) const LEFT_OUT: [&str; 6] = [
     "range-at-once",
     "no-grace",
     "from-flags-label",
     "capacity-condition",
-    "address-managers",
     "address-annotations",
     "policy-of-external-names",
 ];
@@ -48,12 +47,13 @@ pub(super) fn plain(body: &mut Value, depth: Depth) {
         }
     }
     let is_range = body["spec"].get("cidrs").is_some();
+    let is_address = body["spec"].get("parentRef").is_some();
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for name in ["uid", "resourceVersion", "creationTimestamp"] {
         metadata.remove(name);
     }
     match metadata.remove("managedFields") {
-        Some(entries) if is_range && depth == Depth::Settled => {
+        Some(entries) if (is_range || is_address) && depth == Depth::Settled => {
             metadata.insert("managedFields".to_owned(), managers(&entries));
         }
         _ => {}
@@ -101,7 +101,7 @@ fn without_record(message: &str) -> String {
     parts.map_or_else(|| message.to_owned(), |(before, after)| format!("{before} in record ({ITS_OWN}){after}"))
 }
 
-/// Who has which fields of a range, but for what only ours has, and whenever it was.
+/// Who has which fields of a range or an address, but for what only ours has, and whenever it was.
 fn managers(entries: &Value) -> Value {
     let mut all: Vec<Value> = entries.as_array().cloned().unwrap_or_default();
     for entry in &mut all {
@@ -112,6 +112,7 @@ fn managers(entries: &Value) -> Value {
         for (place, name) in [
             ("/f:status/f:conditions", r#"k:{"type":"ipam.cadastre.dev/Capacity"}"#),
             ("/f:metadata/f:labels", "f:networking.kubernetes.io/service-cidr-from-flags"),
+            ("/f:metadata/f:annotations", "f:ipam.cadastre.dev/parent-uid"),
         ] {
             if let Some(part) = fields.pointer_mut(place).and_then(Value::as_object_mut)
                 && part.remove(name).is_some()
@@ -136,7 +137,7 @@ pub(super) fn without_status_managers(range: &mut Value) {
 
 /// Takes out the parts of which nothing is left. A field that is itself had is written as an empty one.
 fn prune(fields: &mut Value) {
-    for part in ["f:conditions", "f:status", "f:labels", "f:metadata"] {
+    for part in ["f:conditions", "f:status", "f:labels", "f:annotations", "f:metadata"] {
         for place in ["", "/f:status", "/f:metadata"] {
             if let Some(around) = fields.pointer_mut(place).and_then(Value::as_object_mut)
                 && around.get(part) == Some(&json!({}))
@@ -219,6 +220,25 @@ mod tests {
         ]));
         let fields = json!({"f:metadata": {"f:annotations": {".": {}}}, "f:spec": {"f:cidrs": {}}});
         assert_eq!(shown, json!([entry("a", fields), entry("c", json!({"f:status": {"f:conditions": ready}}))]));
+    }
+
+    #[test]
+    fn who_has_what_of_an_address_is_compared() {
+        let address = |annotations: &Value, manager: &str| {
+            let mut metadata = json!({"f:labels": {".": {}, "f:a": {}}});
+            if !annotations.is_null() {
+                metadata["f:annotations"] = annotations.clone();
+            }
+            let entry = json!({"manager": manager, "time": "t", "fieldsV1": {"f:metadata": metadata}});
+            let mut address = json!({"metadata": {"managedFields": [entry]}, "spec": {"parentRef": {"name": "web"}}});
+            plain(&mut address, Depth::Settled);
+            address
+        };
+        let ours = json!({".": {}, "f:ipam.cadastre.dev/parent-uid": {}});
+        assert_eq!(address(&ours, "kube-apiserver"), address(&Value::Null, "kube-apiserver"));
+        assert_ne!(address(&ours, "kube-apiserver"), address(&Value::Null, "curl"));
+        let another = json!({".": {}, "f:ipam.cadastre.dev/parent-uid": {}, "f:b": {}});
+        assert_ne!(address(&another, "kube-apiserver"), address(&Value::Null, "kube-apiserver"));
     }
 
     #[test]
