@@ -42,6 +42,9 @@ async fn a_sandbox_that_vanished_loses_its_address_though_no_del_came() {
     let (_controller, machine, _agent) = Machine::served(&fixture, "a", ipam()).await;
     machine.add("stays").unwrap();
     machine.add("vanishes").unwrap();
+    // Before, one of the two alone may be shown because the other is not yet.
+    let both = ["10.0.0.1 default/stays", "10.0.0.2 default/vanishes"];
+    fixture.until(POOLS, "a-10.0.0.0-28", |pool| shown(pool) == both).await;
     machine.vanish("vanishes");
     fixture.until(POOLS, "a-10.0.0.0-28", |pool| shown(pool) == ["10.0.0.1 default/stays"]).await;
     assert_eq!(machine.held(), ["10.0.0.1 default/stays"]);
