@@ -4,6 +4,8 @@
 //! What the node has no claim to any more drains, and goes when nothing of it is held. What is new is granted when it is known what others
 //! hold of it.
 
+use std::net::IpAddr;
+
 use api::slices::Entry;
 use cni::config::Span;
 use cni::grants::{Grants, RangeGrant, Slice, SliceState};
@@ -24,6 +26,8 @@ pub struct Claim<'a> {
     pub uid: &'a str,
     /// How the ranges of the network are cut.
     pub ranges: &'a [(Cidr, u8)],
+    /// Its gateways.
+    pub gateways: &'a [IpAddr],
     /// What the pool says that a node of this name has.
     pub entry: Option<&'a Entry>,
     /// The id of the journal, if there is one.
@@ -88,6 +92,7 @@ pub fn plan(
         node_uid: claim.uid.to_owned(),
         journal: claim.journal.map(str::to_owned),
         refreshed_at,
+        gateways: claim.gateways.to_vec(),
         ranges,
     };
     match before {
@@ -133,7 +138,7 @@ mod tests {
     }
 
     fn claim<'a>(entry: Option<&'a Entry>, ranges: &'a [(Cidr, u8)]) -> Claim<'a> {
-        Claim { network: "net", node: "n", uid: "u", ranges, entry, journal: None, heard_at: 100 }
+        Claim { network: "net", node: "n", uid: "u", ranges, gateways: &[], entry, journal: None, heard_at: 100 }
     }
 
     /// What is written, in words.
@@ -196,6 +201,17 @@ mod tests {
         let renewed = written(plan(Some(&before), later(100 + RENEWAL), |_| true, |_| false));
         assert_eq!(renewed.refreshed_at, 100 + RENEWAL);
         assert_eq!(plan(Some(&renewed), later(0), |_| true, |_| false), Wanted::Keep);
+    }
+
+    #[test]
+    fn another_gateway_is_told_the_plugin() {
+        let ranges = ranges("10.0.0.0/8 by /20");
+        let entry = entry(&["10.0.0.0/20"], &[], 7);
+        let before = written(plan(None, claim(Some(&entry), &ranges), |_| true, |_| false));
+        let gateways = ["10.0.0.1".parse().unwrap()];
+        let named = Claim { gateways: &gateways, ..claim(Some(&entry), &ranges) };
+        let after = written(plan(Some(&before), named, |_| true, |_| false));
+        assert_eq!((before.gateways, after.gateways), (Vec::new(), gateways.to_vec()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::Object;
-use api::slices::{Ask, Entry, RANGES, SlicePool, ip_pool_name, latest};
+use api::slices::{Ask, CHANGED, Entry, GATEWAYS, NETWORK_NAME, OVERLAPPING, RANGES, SlicePool, ip_pool_name, latest};
 use cni::config::{Span, contains};
 use cni::grants::{Grants, Slice};
 use cni::journal::{Book, Holding, Image, Origin, Reason};
@@ -24,13 +24,7 @@ use crate::mirror::{self, Merge};
 use crate::pool::{Allocation, Allocations, Marks, PoolWrite, SeenPool, mark, seal};
 use crate::reclaim::{Pod, Pods, Suspicions};
 use crate::reservations::Reserved;
-
-/// The annotation of a `NodeSlicePool` with the highest epoch at which an entry changed that was there before.
-pub const CHANGED: &str = "ipam.cadastre.dev/changed";
-/// The annotation that says `false` if addresses are not reserved across ranges.
-pub const OVERLAPPING: &str = "ipam.cadastre.dev/overlapping";
-/// The annotation with the `network_name` of a network that has one.
-pub const NETWORK_NAME: &str = "ipam.cadastre.dev/network-name";
+use crate::survivors::Reading;
 
 /// What the metadata of a `NodeSlicePool` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +45,7 @@ struct Settings {
     network_name: String,
     is_overlapping: bool,
     ranges: Vec<(Cidr, u8)>,
+    gateways: Vec<IpAddr>,
 }
 
 impl PoolMeta {
@@ -63,6 +58,7 @@ impl PoolMeta {
             network_name: self.annotation(NETWORK_NAME).to_owned(),
             is_overlapping: self.annotation(OVERLAPPING) != "false",
             ranges: grants::ranges(self.annotation(RANGES)),
+            gateways: self.annotation(GATEWAYS).split(',').filter_map(|text| text.parse().ok()).collect(),
         }
     }
 }
@@ -260,6 +256,12 @@ impl Network {
 
     fn journal_id(&self) -> Option<String> {
         self.image()?.header().map(|header| hexadecimal(&header.id))
+    }
+
+    /// The journal as far as it can be read.
+    pub fn reading(&self) -> Option<Reading<'_>> {
+        let (book, journal) = (self.image()?.book(), self.journal_id().unwrap_or_default());
+        Some(Reading { network: &self.name, journal, book, is_whole: self.flaw().is_none() })
     }
 
     /// Why the journal cannot be trusted, if it cannot.
@@ -479,11 +481,14 @@ impl Network {
 
     fn for_the_grants(&self, shared: Shared<'_>, book: &Book<'_>, known: &BTreeSet<Cidr>) -> Option<Local> {
         let (id, ranges) = (self.journal_id(), self.ranges());
+        let said = self.settings.as_ref().map(|settings| settings.gateways.as_slice());
+        let gateways = said.or(self.grants().map(|grants| grants.gateways.as_slice())).unwrap_or_default();
         let claim = Claim {
             network: &self.name,
             node: shared.node,
             uid: shared.uid.unwrap_or_default(),
             ranges: &ranges,
+            gateways,
             entry: self.fetched.as_ref().and_then(|fetched| fetched.entry.as_ref()),
             journal: id.as_deref(),
             heard_at: shared.heard_at,

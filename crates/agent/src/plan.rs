@@ -436,8 +436,8 @@ impl Plan {
                 self.doubts.insert(name.clone(), verdict.doubts);
             }
         }
-        let books = self.networks.iter().filter_map(|(name, network)| Some((name.as_str(), network.image()?.book())));
-        self.survivors.look(books, &self.pods, now);
+        let readings = self.networks.values().filter_map(Network::reading);
+        self.survivors.look(readings, &self.pods, now);
     }
 
     fn say(&mut self, now: u64, intents: &mut Vec<Intent>) {

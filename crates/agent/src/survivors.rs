@@ -20,13 +20,37 @@ pub const SURVIVAL: u64 = 15_000;
 /// By the names of pools: containers.
 type Said = BTreeMap<String, BTreeSet<String>>;
 
+/// A journal as it is read.
+pub struct Reading<'a> {
+    /// The network.
+    pub network: &'a str,
+    /// Which of its journals it is: one that was lost is made anew under another id.
+    pub journal: String,
+    /// What it says.
+    pub book: Book<'a>,
+    /// Whether that is all that was ever written into it.
+    pub is_whole: bool,
+}
+
+/// A container whose pod is gone.
+#[derive(Debug)]
+struct Survivor {
+    /// Since when.
+    since: u64,
+    pod: String,
+    /// The names of the pools that it has something of.
+    pools: BTreeSet<String>,
+    /// Which journal last had it.
+    journal: String,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Survivors {
     /// Where pools are. What is elsewhere the controller does not look at.
     namespace: String,
-    /// Since when the pods of holdings are gone, by network and number.
-    since: BTreeMap<(String, u64), u64>,
+    /// By networks and containers.
+    alone: BTreeMap<(String, String), Survivor>,
     wanted: Said,
     /// What was said, by this agent.
     said: Said,
@@ -35,35 +59,47 @@ pub struct Survivors {
 impl Survivors {
     /// Nothing was said in the pools of that namespace yet.
     pub fn new(namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned(), since: BTreeMap::new(), wanted: Said::new(), said: Said::new() }
+        Self { namespace: namespace.to_owned(), alone: BTreeMap::new(), wanted: Said::new(), said: Said::new() }
     }
 
-    /// Looks at the books of all networks, at a time in milliseconds. What nobody uses any more is not in them for long.
-    pub fn look<'a>(&mut self, books: impl Iterator<Item = (&'a str, Book<'a>)>, pods: &Pods, now: u64) {
+    /// Looks at all journals that can be read, at a time in milliseconds. What nobody uses any more is not in them for long. What is said of a
+    /// container stays said until a whole journal does not have it any more, or its pod is there: one that cannot be read, or is gone,
+    /// says nothing of what runs.
+    pub fn look<'a>(&mut self, readings: impl Iterator<Item = Reading<'a>>, pods: &Pods, now: u64) {
         let Some(pods) = pods else { return };
-        let (mut since, mut wanted) = (BTreeMap::new(), Said::new());
-        for (network, book) in books {
+        let mut there: BTreeMap<(String, String), Survivor> = BTreeMap::new();
+        let mut whole = BTreeSet::new();
+        for Reading { network, journal, book, is_whole } in readings {
+            if is_whole {
+                whole.insert((network.to_owned(), journal.clone()));
+            }
             let is_survivor = |holding: &&Holding<'_>| {
                 holding.origin == Origin::Shared && !holding.pod.is_empty() && !pods.contains_key(&*holding.pod)
             };
             for holding in book.holdings().iter().filter(is_survivor) {
-                let key = (network.to_owned(), holding.sequence);
-                let begun = self.since.get(&key).copied().unwrap_or(now);
-                since.insert(key, begun);
-                if now.saturating_sub(begun) >= SURVIVAL {
-                    for pool in self.pools(holding) {
-                        wanted.entry(pool).or_default().insert(holding.container.to_string());
-                    }
-                }
+                let key = (network.to_owned(), holding.container.to_string());
+                let since = self.alone.get(&key).map_or(now, |known| known.since);
+                let (pod, journal) = (holding.pod.to_string(), journal.clone());
+                let one = there.entry(key).or_insert(Survivor { since, pod, pools: BTreeSet::new(), journal });
+                one.pools.extend(self.pools(holding));
             }
         }
-        (self.since, self.wanted) = (since, wanted);
+        self.alone.retain(|(network, _), known| {
+            !whole.contains(&(network.clone(), known.journal.clone())) && !pods.contains_key(&known.pod)
+        });
+        self.alone.append(&mut there);
+        self.wanted = Said::new();
+        for ((_, container), known) in &self.alone {
+            for pool in known.pools.iter().filter(|_| now.saturating_sub(known.since) >= SURVIVAL) {
+                self.wanted.entry(pool.clone()).or_default().insert(container.clone());
+            }
+        }
     }
 
     /// The names of the pools that a holding is in.
-    fn pools(&self, holding: &Holding<'_>) -> Vec<String> {
+    fn pools(&self, holding: &Holding<'_>) -> BTreeSet<String> {
         let Some(home) = Home::read(&holding.home).filter(|home| home.namespace == self.namespace) else {
-            return Vec::new();
+            return BTreeSet::new();
         };
         let ranges = holding.ips.iter().filter_map(|ip| Cidr::tolerant(&ip.to_string()).ok());
         ranges.map(|range| shared_pool_name(home.network.as_deref(), range.value)).collect()
@@ -88,7 +124,7 @@ impl Survivors {
 
 #[cfg(test)]
 mod tests {
-    use cni::journal::{Ip, Ips};
+    use cni::journal::{Image, Ip, Ips};
 
     use super::*;
     use crate::reclaim::Pod;
@@ -98,6 +134,11 @@ mod tests {
     fn shared(home: &'static str) -> Holding<'static> {
         let ips = ["10.0.0.1", "fd00::1"].map(|ip| Ip { address: ip.parse().unwrap(), length: 24 });
         Holding { origin: Origin::Shared, home: home.into(), ips: Ips::of(&ips), ..holding(1, "a/p", "10.0.0.1") }
+    }
+
+    /// The journal of the network `net`, all of it.
+    fn read(image: &Image) -> Reading<'_> {
+        Reading { network: "net", journal: "one".to_owned(), book: image.book(), is_whole: true }
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "it is what is looked at")]
@@ -110,7 +151,7 @@ mod tests {
         let node = Node::holding(holdings);
         let (image, mut survivors, mut all) = (node.image(), Survivors::new("kube-system"), Vec::new());
         for now in times {
-            survivors.look([("net", image.book())].into_iter(), pods, *now);
+            survivors.look([read(&image)].into_iter(), pods, *now);
             for (pool, containers) in survivors.steps() {
                 all.push(format!("{now} {pool} {containers:?}"));
                 survivors.said(&pool, containers);
@@ -144,22 +185,49 @@ mod tests {
     #[test]
     fn what_ended_or_whose_pod_came_back_is_said_no_more() {
         let node = Node::holding(&[shared("kube-system/")]);
-        let (image, empty) = (node.image(), cni::journal::Image::default());
+        let (image, empty) = (node.image(), Image::default());
         for (after, known) in [(&empty, pods(&[])), (&image, pods(&["a/p"]))] {
             let mut survivors = Survivors::new("kube-system");
             for now in [0, SURVIVAL] {
-                survivors.look([("net", image.book())].into_iter(), &pods(&[]), now);
+                survivors.look([read(&image)].into_iter(), &pods(&[]), now);
             }
             for (pool, containers) in survivors.steps() {
                 survivors.said(&pool, containers);
             }
-            survivors.look([("net", after.book())].into_iter(), &known, SURVIVAL + 1);
+            survivors.look([read(after)].into_iter(), &known, SURVIVAL + 1);
             let steps = survivors.steps();
             assert!(steps.len() == 2 && steps.iter().all(|(_, containers)| containers.is_empty()), "{steps:?}");
             for (pool, containers) in steps {
                 survivors.said(&pool, containers);
             }
             assert_eq!(survivors.steps(), []);
+        }
+    }
+
+    /// A disk that rots, a file that somebody removed, or a moment in which nothing can be read does not end a container.
+    #[test]
+    fn what_a_journal_that_is_not_there_or_not_whole_does_not_say_stays_said() {
+        let node = Node::holding(&[shared("kube-system/")]);
+        let (image, empty) = (node.image(), Image::default());
+        let other = |journal: &str, is_whole| Reading {
+            network: "net",
+            journal: journal.to_owned(),
+            book: empty.book(),
+            is_whole,
+        };
+        for later in [Vec::new(), vec![other("one", false)], vec![other("another", true)]] {
+            let mut survivors = Survivors::new("kube-system");
+            survivors.look([read(&image)].into_iter(), &pods(&[]), 0);
+            survivors.look(later.into_iter(), &pods(&[]), SURVIVAL);
+            let steps = survivors.steps();
+            assert!(steps.len() == 2 && steps.iter().all(|(_, containers)| !containers.is_empty()), "{steps:?}");
+            for (pool, containers) in steps {
+                survivors.said(&pool, containers);
+            }
+            survivors.look([].into_iter(), &pods(&[]), SURVIVAL + 1);
+            assert_eq!(survivors.steps(), []);
+            survivors.look([other("one", true)].into_iter(), &pods(&[]), SURVIVAL + 2);
+            assert_eq!(survivors.steps().len(), 2, "it ended");
         }
     }
 }

@@ -140,7 +140,7 @@ fn slice_rules() -> Vec<Value> {
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], READ),
         rule(WHEREABOUTS, &["nodeslicepools"], &["get", "list", "watch", "create", "update", "delete"]),
         rule(WHEREABOUTS, &["ippools"], &["get", "list", "watch", "patch", "delete"]),
-        rule(WHEREABOUTS, &["overlappingrangeipreservations"], &["get", "delete", "deletecollection"]),
+        rule(WHEREABOUTS, &["overlappingrangeipreservations"], &["get", "list", "delete", "deletecollection"]),
     ]
 }
 

@@ -351,7 +351,7 @@ impl<'s, 'b, L: Fn(&Holding<'_>) -> Liveness> Search<'s, 'b, L> {
     }
 
     fn gateways(&self) -> impl Iterator<Item = u128> {
-        let own = self.settings.gateway.iter().chain(&self.settings.gateways);
+        let own = self.settings.gateway.iter().chain(&self.settings.gateways).chain(&self.grants.gateways);
         let fixed =
             self.settings.addresses.iter().flat_map(|fixed| fixed.gateway.into_iter().chain([fixed.ip.address]));
         own.copied().chain(fixed).filter_map(|ip| self.mine(ip))

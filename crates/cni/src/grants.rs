@@ -11,6 +11,7 @@
 //!   "nodeUID": "0b6c...",
 //!   "journal": "5d1e...",
 //!   "refreshedAt": 1763424000,
+//!   "gateways": ["10.0.0.1"],
 //!   "ranges": [
 //!     {
 //!       "range": "10.0.0.0/8",
@@ -25,6 +26,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -53,6 +55,8 @@ pub struct Grants {
     pub journal: Option<String>,
     /// When the agent last knew that the node holds them: seconds since 1970.
     pub refreshed_at: u64,
+    /// The gateways of the network, whichever of its configurations names them: no pod gets their addresses.
+    pub gateways: Vec<IpAddr>,
     /// The ranges of the network.
     pub ranges: Vec<RangeGrant>,
 }
@@ -145,6 +149,11 @@ impl Grants {
             node_uid: text_at(&tree, "nodeUID", "nodeUID")?,
             journal: if journal.is_null() { None } else { Some(text_at(&tree, "journal", "journal")?) },
             refreshed_at: number_at(&tree, "refreshedAt", "refreshedAt")?,
+            // Those of older agents have none.
+            gateways: match &tree["gateways"] {
+                Value::Null => Vec::new(),
+                _ => list(&tree, "gateways", "gateways")?.iter().map(address).collect::<Result<_, _>>()?,
+            },
             ranges: ranges
                 .map(|(at, range)| RangeGrant::parse(range, &format!("ranges[{at}]")))
                 .collect::<Result<_, _>>()?,
@@ -170,6 +179,7 @@ impl Grants {
             "nodeUID": self.node_uid,
             "journal": self.journal,
             "refreshedAt": self.refreshed_at,
+            "gateways": self.gateways,
             "ranges": ranges,
         })
     }
@@ -215,6 +225,11 @@ fn list<'a>(tree: &'a Value, key: &str, path: &str) -> Result<&'a Vec<Value>, St
     tree[key].as_array().ok_or_else(|| format!("{path} is no list"))
 }
 
+fn address(value: &Value) -> Result<IpAddr, String> {
+    let text = value.as_str().unwrap_or_default();
+    text.parse().map_err(|_| format!("gateways: {value} is no address"))
+}
+
 fn text_at(tree: &Value, key: &str, path: &str) -> Result<String, String> {
     tree[key].as_str().map(str::to_owned).ok_or_else(|| format!("{path} is no text"))
 }
@@ -248,6 +263,7 @@ mod tests {
             node_uid: "0b6c".into(),
             journal: Some("5d1e".into()),
             refreshed_at: 1_763_424_000,
+            gateways: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
             ranges: vec![v4, v6],
         }
     }
@@ -267,6 +283,14 @@ mod tests {
     }
 
     #[test]
+    fn what_an_older_agent_wrote_names_no_gateways() {
+        let mut tree = grants().to_json();
+        tree.as_object_mut().unwrap().remove("gateways");
+        let read = Grants::parse(tree.to_string().as_bytes()).unwrap();
+        assert_eq!(read, Grants { gateways: Vec::new(), ..grants() });
+    }
+
+    #[test]
     fn each_flaw_is_told_with_its_field() {
         let whole = grants().to_json();
         for (pointer, value, told) in [
@@ -277,6 +301,8 @@ mod tests {
             ("/nodeUID", json!([]), "nodeUID is no text"),
             ("/journal", json!(1), "journal is no text"),
             ("/refreshedAt", json!("now"), "refreshedAt is no number"),
+            ("/gateways", json!("10.0.0.1"), "gateways is no list"),
+            ("/gateways/0", json!("10.0.0"), "gateways: \"10.0.0\" is no address"),
             ("/ranges", json!({}), "ranges is no list"),
             (
                 "/ranges/0/range",

@@ -1,6 +1,6 @@
 //! Events, written one after the other. They are for people: what they tell of is in the log and the metrics as well, so one that cannot
 //! be written is tried for a while, and then left. What is told again is counted in the event that is there, once a minute at most: so it does
-//! not end while it goes on, and what changes all the time does not become a flood.
+//! not end as long as somebody goes on to tell it, and what changes all the time does not become a flood.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -166,7 +166,7 @@ impl World {
     fn show_meta(&mut self) {
         let mut annotations =
             BTreeMap::from([("ipam.cadastre.dev/ranges".to_owned(), "10.0.0.0/24 by /27".to_owned())]);
-        annotations.extend(self.changed.map(|epoch| (crate::network::CHANGED.to_owned(), epoch.to_string())));
+        annotations.extend(self.changed.map(|epoch| (api::slices::CHANGED.to_owned(), epoch.to_string())));
         let (name, uid) = ("net".to_owned(), "p".to_owned());
         self.plan.see_all_metas(vec![PoolMeta { name, uid, revision: self.revision.to_string(), annotations }]);
     }

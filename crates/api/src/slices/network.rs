@@ -34,6 +34,8 @@ pub struct SlicedNetwork {
     pub selector: Option<LabelSelector>,
     /// Whether its addresses must be unlike those of all other networks of its name.
     pub overlapping: bool,
+    /// Its gateway, which no pod gets.
+    pub gateway: Option<IpAddr>,
 }
 
 /// A range of either family.
@@ -124,7 +126,8 @@ impl SlicedNetwork {
         }
         let (ranges, selector) = (ipam.ranges(size)?, ipam.selector()?);
         let overlapping = ipam.truth("enable_overlapping_ranges")?.unwrap_or(true);
-        Ok(Some(Self { name: name.to_owned(), is_named: !own.is_empty(), ranges, selector, overlapping }))
+        let gateway = ipam.gateway()?;
+        Ok(Some(Self { name: name.to_owned(), is_named: !own.is_empty(), ranges, selector, overlapping, gateway }))
     }
 
     /// The field in which two definitions of one network differ, if they do; one network is cut one way.
@@ -272,7 +275,7 @@ impl<'a> Fields<'a> {
                 self.fault("range", "there is none to cut; what nodes add from files of their own does not count")
             );
         }
-        let gateway = space::tolerant_address(self.text("gateway")?).ok().map(|reading| reading.value);
+        let gateway = self.gateway()?;
         let mut ranges: Vec<SlicedRange> = Vec::new();
         for fields in &written {
             let own = if fields.listed { fields.of.text("node_slice_size")? } else { "" };
@@ -287,6 +290,11 @@ impl<'a> Fields<'a> {
             }
         }
         Ok(ranges)
+    }
+
+    /// What cannot be read is refused by the plugin, and not for all nodes.
+    fn gateway(&self) -> Result<Option<IpAddr>, Fault> {
+        Ok(space::tolerant_address(self.text("gateway")?).ok().map(|reading| reading.value))
     }
 
     /// What is excluded here, each a range or an address.

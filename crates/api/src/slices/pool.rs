@@ -28,6 +28,8 @@ pub const CHANGED: &str = "ipam.cadastre.dev/changed";
 pub const OVERLAPPING: &str = "ipam.cadastre.dev/overlapping";
 /// The annotation of a pool that says the `network_name` of its network, if it has one.
 pub const NETWORK_NAME: &str = "ipam.cadastre.dev/network-name";
+/// The annotation with the gateways that definitions of the network name; not there if none does.
+pub const GATEWAYS: &str = "ipam.cadastre.dev/gateways";
 /// The label of an `IPPool` by which a node asks something about the slice; see [`Ask`].
 pub const ASKS: &str = "ipam.cadastre.dev/asks";
 /// What the names of annotations begin with in which nodes say what runs there.
@@ -317,6 +319,16 @@ pub fn reservation_name(network: Option<&str>, address: IpAddr) -> String {
     named(network, address.replace(':', "-"))
 }
 
+/// The address of a reservation of that name, if it is one of that network.
+pub fn reserved_address(network: Option<&str>, name: &str) -> Option<IpAddr> {
+    let rest = match network {
+        Some(network) => name.strip_prefix(network)?.strip_prefix('-')?,
+        None => name,
+    };
+    let address: IpAddr = rest.parse().ok().or_else(|| rest.replace('-', ":").parse().ok())?;
+    (reservation_name(network, address) == name).then_some(address)
+}
+
 fn named(network: Option<&str>, text: String) -> String {
     match network {
         Some(network) => format!("{network}-{text}"),
@@ -446,6 +458,21 @@ mod tests {
             (None, "::", "0--0"),
         ] {
             assert_eq!(reservation_name(network, address.parse().unwrap()), name);
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_reservation_is_in_its_name() {
+        for network in [None, Some("net"), Some("a-b")] {
+            for address in ["10.0.0.1", "fd00::1", "fd00::", "::1", "::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4"] {
+                let address = address.parse().unwrap();
+                let name = reservation_name(network, address);
+                assert_eq!(reserved_address(network, &name), Some(address), "{name}");
+                assert_eq!(reserved_address(Some("other"), &name), None, "{name}");
+            }
+        }
+        for name in ["", "net", "net-", "10.0.0", "fd00-0-0-0-0-0-0-1", "10.0.0.1-"] {
+            assert_eq!(reserved_address(None, name), None, "{name}");
         }
     }
 

@@ -186,6 +186,9 @@ fn nobody_is_given_the_gateway_nor_an_address_that_is_fixed() {
     let ipam = json!({"gateway": "10.0.0.1", "addresses": [{"address": "10.0.0.2/24", "gateway": "10.0.0.3"}]});
     let net = Net::whole("10.0.0.0/24", ipam);
     assert_eq!(net.add(0), ["10.0.0.4"]);
+    let mut net = Net::whole("10.0.0.0/24", json!({}));
+    net.grants.gateways = vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+    assert_eq!(net.add(0), ["10.0.0.2"], "another configuration of the network has it for a gateway");
     let net = Net::whole("fd00::/64", json!({"gateway": "10.0.0.1"}));
     assert_eq!(net.add(0), ["fd00::1"], "a gateway of the other family is in nobody's way");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::layout::Write;
-use super::orphans::Orphan;
+use super::orphans::{Orphan, OrphanEntry, Reservation};
 
 /// Something that should be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,14 +26,18 @@ pub enum Intent {
     Sweep,
     /// Delete an `IPPool` of a node that is gone, of which nothing uses anything any more, and all reservations of the node before it.
     Discard(Remains),
-    /// List all pods. [`Plan::pods_found`](super::Plan::pods_found) wants to know which of these, `namespace/name`, are there.
+    /// List the reservations that no node has a label on, and then all pods. [`Plan::pods_found`](super::Plan::pods_found) wants to know them,
+    /// and which of these pods, `namespace/name`, and of those of the reservations are there.
     FindPods(BTreeSet<String>),
-    /// See whether the pod of an entry is there, and which nodes say that its container runs. [`Plan::pod_found`](super::Plan::pod_found)
+    /// See whether the pod of an orphan is there, and which nodes say that its container runs. [`Plan::pod_found`](super::Plan::pod_found)
     /// wants to know.
     FindPod(Orphan),
-    /// Take an entry out of its `IPPool` if it still is as it is given, and the reservation of the address before it.
-    /// [`Plan::taken_out`](super::Plan::taken_out) wants to know when that came to its end.
-    TakeOut(Orphan),
+    /// Take entries out of their `IPPool`, which is one, if they still are as they are given, and the reservations of the addresses before
+    /// them. [`Plan::taken_out`](super::Plan::taken_out) wants to know when that came to its end.
+    TakeOut(Vec<OrphanEntry>),
+    /// Delete a reservation, if it still is as it is given. [`Plan::released`](super::Plan::released) wants to know when that came to its
+    /// end.
+    Release(Orphan, Reservation),
     /// Tell people.
     Tell(Event),
 }

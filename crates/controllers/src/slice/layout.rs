@@ -13,11 +13,13 @@
 //!
 //! One write is made at a time, and the next when that one was seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use api::Object;
 use api::slices::{
-    CHANGED, DEFINITIONS, Entry, NETWORK_NAME, OVERLAPPING, RANGES, SHARD_OF, SlicePool, SlicedNetwork, latest,
+    CHANGED, DEFINITIONS, Entry, GATEWAYS, NETWORK_NAME, OVERLAPPING, RANGES, SHARD_OF, SlicePool, SlicedNetwork,
+    latest,
 };
 use serde_json::{Value, json};
 
@@ -132,6 +134,8 @@ pub struct Frame {
     pub network: SlicedNetwork,
     /// The definitions that it is for, as `namespace/name`.
     pub definitions: String,
+    /// The gateways that any of them names: no pod may have the address of one, whichever definition it comes by.
+    pub gateways: BTreeSet<IpAddr>,
     /// Who it goes with.
     pub owners: Vec<Value>,
 }
@@ -384,8 +388,9 @@ fn shard_write(name: &str, shard: &Stored, entries: BTreeMap<String, Entry>) -> 
 
 /// The write of the pool, unless it is all of that already.
 fn pool_write(stored: Option<&Stored>, frame: &Frame, pool: SlicePool, changed: u64) -> Option<Write> {
-    let Frame { network, definitions, .. } = frame;
+    let Frame { network, definitions, gateways, .. } = frame;
     let name = &network.name;
+    let gateways = gateways.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut shell = stored.map_or_else(|| bare(name, &frame.namespace), |stored| stored.shell.clone());
     for (annotation, text) in [
         (RANGES, Some(ranges(network))),
@@ -393,6 +398,7 @@ fn pool_write(stored: Option<&Stored>, frame: &Frame, pool: SlicePool, changed: 
         (CHANGED, (changed > 0).then(|| changed.to_string())),
         (OVERLAPPING, (!network.overlapping).then(|| false.to_string())),
         (NETWORK_NAME, network.is_named.then(|| name.clone())),
+        (GATEWAYS, Some(gateways).filter(|all| !all.is_empty())),
     ] {
         let path = ["metadata", "annotations", annotation];
         match text {

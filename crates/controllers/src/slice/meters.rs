@@ -24,6 +24,7 @@ pub struct Meters {
     failures: Counter,
     dropped: Counter,
     swept: Counter,
+    released: Counter,
 }
 
 impl Meters {
@@ -45,8 +46,12 @@ impl Meters {
     }
 
     /// An entry of a pod that is gone was taken out.
-    pub(super) fn swept(&self) {
-        self.swept.inc();
+    pub(super) fn swept(&self, entries: usize) {
+        self.swept.inc_by(entries as u64);
+    }
+
+    pub(super) fn released(&self, is_gone: bool) {
+        self.released.inc_by(u64::from(is_gone));
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>, state: State) -> fmt::Result {
@@ -75,6 +80,7 @@ impl Meters {
             ("write_failures", "Writes of NodeSlicePools that failed or of which nobody knows", &self.failures),
             ("events_dropped", "Events that were not written because too many waited", &self.dropped),
             ("swept_entries", "Entries of pods that are gone, taken out of IPPools that all nodes share", &self.swept),
+            ("released_reservations", "Reservations of pods that are gone, beside no entry, deleted", &self.released),
         ] {
             let name = format!("{PREFIX}{name}");
             counter.encode(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?)?;
@@ -99,7 +105,9 @@ mod tests {
         meters.show([("net", counts)].into_iter());
         meters.wrote(true);
         meters.wrote(false);
-        meters.swept();
+        meters.swept(2);
+        meters.released(true);
+        meters.released(false);
         let shown = text(Arc::clone(&report));
         for line in [
             r#"cadastre_slices{network="net",state="granted"} 5.0"#,
@@ -108,7 +116,8 @@ mod tests {
             r#"cadastre_slices{network="net",state="conflicting"} 4.0"#,
             "cadastre_slice_writes_total 1",
             "cadastre_slice_write_failures_total 1",
-            "cadastre_slice_swept_entries_total 1",
+            "cadastre_slice_swept_entries_total 2",
+            "cadastre_slice_released_reservations_total 1",
             "cadastre_slice_leading 0",
         ] {
             assert!(shown.lines().any(|other| other == line), "{line} is not in\n{shown}");

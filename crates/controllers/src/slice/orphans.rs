@@ -1,23 +1,28 @@
-//! `Orphans`: entries of the pools that all nodes share whose pods are not there. The DEL of a pod gives its entry back, or the agent whose
-//! journal has it; of a node that is gone for good, or of a lost journal, nobody does.
+//! `Orphans`: entries of the pools that all nodes share, and reservations, whose pods are not there. The DEL of a pod gives them back, or the
+//! agent whose journal has them; of a node that is gone for good, or of a lost journal, nobody does.
 //!
 //! A pod must be missing twice, and long enough in between; and no node may say that the container still runs there. Nothing here is
-//! remembered for long: an entry that was not taken out is still there, and the next survey tells of it.
+//! remembered for long: what was not taken out is still there, and the next survey tells of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::slices::{reservation_name, reserved_address};
 use space::Moment;
 
-use super::shared::{AGAIN, PodEntry, SharedPool};
+use super::shared::{AGAIN, PodEntry, SharedPool, host, is_podref};
 
 /// How long a pod must at least have been missing, in milliseconds: much longer than an agent needs to say that it runs on.
 pub(super) const MISSING: u64 = 60_000;
-/// How many are looked for again and taken out at a time. It is a part of what is done at a time, so that slices do not wait for it.
-const MOST_AT_ONCE: usize = 16;
+/// How many are looked for again at a time. It is a part of what is done at a time, so that slices do not wait for it.
+const MOST_LOOKS: usize = 16;
+/// How many wait until they can be taken out, or are being.
+const MOST_READY: usize = 256;
+/// How many entries one write takes out. A pool may have a megabyte, and each write of it is one in the history of the store.
+const MOST_IN_A_WRITE: usize = 64;
 
-/// An entry that may be nobody's.
+/// An entry of a pool that may be nobody's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Orphan {
+pub struct OrphanEntry {
     /// The name of its `IPPool`.
     pub pool: String,
     /// The `network_name` of the networks that the pool is of, if they have one.
@@ -26,12 +31,81 @@ pub struct Orphan {
     pub entry: PodEntry,
 }
 
-impl Orphan {
+impl OrphanEntry {
     /// All entries of a pool.
-    pub(super) fn all(pool: &SharedPool) -> impl Iterator<Item = Self> {
+    fn all(pool: &SharedPool) -> impl Iterator<Item = Self> {
         let SharedPool { name, network, entries, .. } = pool;
         entries.iter().map(|entry| Self { pool: name.clone(), network: network.clone(), entry: entry.clone() })
     }
+
+    /// The reservation that is beside it, if one is.
+    pub(super) fn reservation(&self) -> String {
+        reservation_name(self.network.as_deref(), self.entry.address)
+    }
+}
+
+/// A reservation that no node has a label on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reservation {
+    /// Its name.
+    pub name: String,
+    /// Which of that name it is.
+    pub uid: String,
+    /// The pod, `namespace/name`.
+    pub podref: String,
+    /// The container; empty if it does not say, as those of whereabouts.
+    pub id: String,
+}
+
+impl Reservation {
+    /// Whether it is of the pod and the container of an entry, as far as it says.
+    pub(super) fn is_of(&self, entry: &PodEntry) -> bool {
+        self.podref == entry.podref && (self.id == entry.id || self.id.is_empty())
+    }
+}
+
+/// Something that may be nobody's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Orphan {
+    /// An entry, with the reservation beside it.
+    Entry(OrphanEntry),
+    /// A reservation without an entry, and the pools in which an entry could be.
+    Reservation(Reservation, Vec<String>),
+}
+
+impl Orphan {
+    /// The pod that has it, `namespace/name`.
+    pub fn podref(&self) -> &str {
+        match self {
+            Self::Entry(one) => &one.entry.podref,
+            Self::Reservation(one, _) => &one.podref,
+        }
+    }
+
+    /// The container that has it, if it is said.
+    pub fn container(&self) -> &str {
+        match self {
+            Self::Entry(one) => &one.entry.id,
+            Self::Reservation(one, _) => &one.id,
+        }
+    }
+
+    /// The pools in which nodes may say that the container still runs.
+    pub fn pools(&self) -> &[String] {
+        match self {
+            Self::Entry(one) => std::slice::from_ref(&one.pool),
+            Self::Reservation(_, pools) => pools,
+        }
+    }
+}
+
+/// What the first look showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The reservations that no node has a label on, listed before the pods.
+    pub reservations: Vec<Reservation>,
+    /// Those of the pods that were asked for, or that reservations are of, that are there.
+    pub pods: BTreeSet<String>,
 }
 
 /// What a second look showed.
@@ -43,19 +117,32 @@ pub struct Found {
     pub nodes: BTreeSet<String>,
 }
 
+/// What should be done about those that are nobody's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// One should be looked for again.
+    Look(Orphan),
+    /// These entries, all of one pool, should be taken out.
+    TakeOut(Vec<OrphanEntry>),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Orphans {
     /// How long a pod must be missing.
     patience: u64,
-    /// Those that are in question while all pods are listed.
-    asked: Option<Vec<Orphan>>,
+    /// The pools that are in question while all pods are listed.
+    asked: Option<Vec<SharedPool>>,
     /// When all pods were last listed.
     listed: Option<Moment>,
     /// Those whose pods were missing, and since when.
     missing: BTreeMap<Orphan, Moment>,
-    /// Those that are being looked for again or taken out.
-    under_way: BTreeSet<Orphan>,
+    /// Those that are being looked for again, or are reservations that are being deleted.
+    looking: BTreeSet<Orphan>,
+    /// Entries that should be taken out, by their pools.
+    ready: BTreeMap<String, BTreeSet<OrphanEntry>>,
+    /// Those that are being taken out, by their pools.
+    writing: BTreeMap<String, Vec<OrphanEntry>>,
     /// When nodes went on which something may still run, by their labels.
     departed: BTreeMap<String, Moment>,
 }
@@ -69,37 +156,56 @@ impl Orphans {
             asked: None,
             listed: None,
             missing: BTreeMap::new(),
-            under_way: BTreeSet::new(),
+            looking: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            writing: BTreeMap::new(),
             departed: BTreeMap::new(),
         }
     }
 
-    /// These are all entries that there are. Of which pods it should be looked whether they are there, if so. A survey may be made whenever
+    /// These are all pools that there are. Of which pods it should be looked whether they are there, if so. A survey may be made whenever
     /// a definition changes; a list of all pods is too large for that.
-    pub(super) fn see(&mut self, entries: Vec<Orphan>, now: Moment) -> Option<BTreeSet<String>> {
-        let there: BTreeSet<&Orphan> = entries.iter().collect();
-        self.missing.retain(|orphan, _| there.contains(orphan));
+    pub(super) fn see(&mut self, pools: Vec<SharedPool>, now: Moment) -> Option<BTreeSet<String>> {
+        let there: BTreeSet<OrphanEntry> = pools.iter().flat_map(OrphanEntry::all).collect();
+        self.missing.retain(|orphan, _| match orphan {
+            Orphan::Entry(entry) => there.contains(entry),
+            Orphan::Reservation(..) => true,
+        });
         let rests = self.listed.is_some_and(|at| now.0.saturating_sub(at.0) < AGAIN);
-        if entries.is_empty() || self.asked.is_some() || rests {
+        if pools.is_empty() || self.asked.is_some() || rests {
             return None;
         }
         self.listed = Some(now);
-        let pods = entries.iter().map(|orphan| orphan.entry.podref.clone()).collect();
-        self.asked = Some(entries);
-        Some(pods)
+        self.asked = Some(pools);
+        Some(there.into_iter().map(|one| one.entry.podref).collect())
     }
 
-    /// Those of the pods that are there, or nothing if they could not be listed.
-    pub(super) fn find(&mut self, there: Option<&BTreeSet<String>>, now: Moment) {
+    /// What the first look showed, or nothing if it could not be made.
+    pub(super) fn find(&mut self, listed: Option<&Listed>, now: Moment) {
         let asked = self.asked.take().unwrap_or_default();
-        let Some(there) = there else {
+        let Some(listed) = listed else {
             self.listed = None;
             return;
         };
-        for orphan in asked {
-            if there.contains(&orphan.entry.podref) {
+        let entries: BTreeSet<OrphanEntry> = asked.iter().flat_map(OrphanEntry::all).collect();
+        let beside: BTreeMap<String, &PodEntry> = entries.iter().map(|one| (one.reservation(), &one.entry)).collect();
+        // Who takes an entry out takes the reservation beside it.
+        let is_alone =
+            |one: &&Reservation| is_podref(&one.podref) && !beside.get(&one.name).is_some_and(|entry| one.is_of(entry));
+        let alone = listed.reservations.iter().filter(is_alone);
+        let alone = alone.map(|one| {
+            let is_near = |pool: &&SharedPool| {
+                let address = reserved_address(pool.network.as_deref(), &one.name);
+                address.is_some_and(|address| pool.range.overlaps(&host(address)))
+            };
+            Orphan::Reservation(one.clone(), asked.iter().filter(is_near).map(|pool| pool.name.clone()).collect())
+        });
+        let all: BTreeSet<Orphan> = entries.iter().cloned().map(Orphan::Entry).chain(alone).collect();
+        self.missing.retain(|orphan, _| all.contains(orphan));
+        for orphan in all {
+            if listed.pods.contains(orphan.podref()) {
                 self.missing.remove(&orphan);
-            } else if !self.under_way.contains(&orphan) {
+            } else if !self.is_under_way(&orphan) {
                 self.missing.entry(orphan).or_insert(now);
             }
         }
@@ -111,21 +217,35 @@ impl Orphans {
         self.departed.insert(label, now);
     }
 
-    /// When the next one should be looked for again.
+    /// When the next thing should be done.
     pub(super) fn due_at(&self) -> Option<Moment> {
-        let first = self.missing.values().min().filter(|_| self.under_way.len() < MOST_AT_ONCE)?;
+        if self.ready.keys().any(|pool| !self.writing.contains_key(pool)) {
+            return Some(Moment(0));
+        }
+        let first = self.missing.values().min().filter(|_| self.has_room())?;
         Some(Moment(first.0.saturating_add(self.patience)))
     }
 
-    /// One that should be looked for again now; it is, then.
-    pub(super) fn begin(&mut self, now: Moment) -> Option<Orphan> {
+    /// The next thing that should be done now; it is, then.
+    pub(super) fn begin(&mut self, now: Moment) -> Option<Step> {
         if self.due_at()? > now {
             return None;
         }
+        if let Some(pool) = self.ready.keys().find(|pool| !self.writing.contains_key(*pool)).cloned() {
+            let waiting = self.ready.remove(&pool)?;
+            let mut waiting = waiting.into_iter();
+            let now: Vec<OrphanEntry> = waiting.by_ref().take(MOST_IN_A_WRITE).collect();
+            let later: BTreeSet<OrphanEntry> = waiting.collect();
+            if !later.is_empty() {
+                self.ready.insert(pool.clone(), later);
+            }
+            self.writing.insert(pool, now.clone());
+            return Some(Step::TakeOut(now));
+        }
         let orphan = self.missing.iter().min_by_key(|(_, since)| **since)?.0.clone();
         self.missing.remove(&orphan);
-        self.under_way.insert(orphan.clone());
-        Some(orphan)
+        self.looking.insert(orphan.clone());
+        Some(Step::Look(orphan))
     }
 
     /// Whether that is how one is found that is nobody's: its pod is missing, and who says that the container runs is no node any more,
@@ -136,8 +256,33 @@ impl Orphans {
         !found.pod && !found.nodes.iter().any(|label| is_node(label) || was_node(label))
     }
 
-    /// Nothing more is done about it.
+    /// An entry is nobody's: it goes with the next write of its pool.
+    pub(super) fn ready(&mut self, entry: OrphanEntry) {
+        self.looking.remove(&Orphan::Entry(entry.clone()));
+        self.ready.entry(entry.pool.clone()).or_default().insert(entry);
+    }
+
+    /// Nothing more is done about one that was looked for.
     pub(super) fn end(&mut self, orphan: &Orphan) {
-        self.under_way.remove(orphan);
+        self.looking.remove(orphan);
+    }
+
+    /// Nothing is written in that pool any more.
+    pub(super) fn taken_out(&mut self, pool: &str) {
+        self.writing.remove(pool);
+    }
+
+    fn has_room(&self) -> bool {
+        let ready: usize = self.ready.values().map(BTreeSet::len).sum();
+        let writing: usize = self.writing.values().map(Vec::len).sum();
+        self.looking.len() < MOST_LOOKS && self.looking.len() + ready + writing < MOST_READY
+    }
+
+    fn is_under_way(&self, orphan: &Orphan) -> bool {
+        let is_taken_out = |entry: &OrphanEntry| {
+            self.ready.get(&entry.pool).is_some_and(|all| all.contains(entry))
+                || self.writing.get(&entry.pool).is_some_and(|all| all.contains(entry))
+        };
+        self.looking.contains(orphan) || matches!(orphan, Orphan::Entry(entry) if is_taken_out(entry))
     }
 }

@@ -6,6 +6,8 @@
 //!
 //! Until [`Plan::begin`] all that happens is taken in and nothing is decided: first everything that is there must be known.
 
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::Object;
@@ -13,30 +15,19 @@ use api::slices::{ASKS, Entry, SlicedNetwork, SlicedRange, ip_pool_name, shared_
 use jiff::Timestamp;
 use space::{Cidr, Moment};
 
-use super::decide::{Asked, Counts, Decision, Elsewhere, Known, Waiting, decide};
+use super::decide::{Asked, Counts, Decision, Elsewhere, Known, decide};
 use super::definition::{self, Definition};
-use super::intent::{Deletion, Event, Intent, Outcome, Remains, Subject, Used};
+use super::intent::{Deletion, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
 use super::network::Network;
 use super::node::{Node, node_label};
-use super::orphans::{Found, MISSING, Orphan, Orphans};
+use super::orphans::{Found, Listed, MISSING, Orphan, OrphanEntry, Orphans, Step};
 use super::shared::{SharedPool, Survey};
 
 /// How long after pods were seen on a node that is gone they are looked for again, in milliseconds.
 const LOOK_PAUSE: u64 = 5_000;
 /// How long after the pools could not be listed it is tried again.
 const RECALL_PAUSE: u64 = 1_000;
-
-/// How many nodes or conflicts are told in one event; an event has room for a thousand characters.
-const MOST_TOLD: usize = 10;
-
-/// Why events are told of definitions.
-const INVALID: &str = "InvalidNetwork";
-const MISMATCH: &str = "NetworkMismatch";
-const EXHAUSTED: &str = "SlicesExhausted";
-const CONFLICT: &str = "SliceConflict";
-const UNREADABLE: &str = "SliceUnreadable";
-const NOT_WRITTEN: &str = "SlicePoolNotWritten";
 
 /// How the controller is meant to work.
 #[derive(Clone, Debug)]
@@ -96,8 +87,8 @@ pub struct Plan {
     recalling: bool,
     sweep: Sweep,
     outbox: VecDeque<Intent>,
-    /// What was told last, by whom it is about and why: the same is not told again.
-    told: BTreeMap<(Subject, &'static str), String>,
+    /// What was told last and when, by whom it is about and why: the same is not told again for a while.
+    told: BTreeMap<(Subject, &'static str), (String, Moment)>,
 }
 
 impl Plan {
@@ -321,37 +312,56 @@ impl Plan {
         if let Some(pools) = pools {
             self.look_for_orphans(pools);
         }
+        self.tell_again();
     }
 
-    /// Those of the pods of an [`Intent::FindPods`] that are there, or nothing if they could not be listed.
-    pub fn pods_found(&mut self, there: Option<&BTreeSet<String>>) {
-        self.orphans.find(there, self.now);
+    /// What an [`Intent::FindPods`] showed, or nothing if something could not be listed.
+    pub fn pods_found(&mut self, listed: Option<&Listed>) {
+        self.orphans.find(listed, self.now);
     }
 
     /// What an [`Intent::FindPod`] showed; nothing if nobody knows.
     pub fn pod_found(&mut self, orphan: Orphan, found: Option<&Found>) {
         let is_node = |label: &String| self.nodes.keys().any(|name| node_label(name) == *label);
-        if found.is_some_and(|found| self.orphans.is_one(found, is_node, self.now)) {
-            self.outbox.push_back(Intent::TakeOut(orphan));
-        } else {
-            self.orphans.end(&orphan);
+        if !found.is_some_and(|found| self.orphans.is_one(found, is_node, self.now)) {
+            return self.orphans.end(&orphan);
+        }
+        match orphan {
+            Orphan::Entry(entry) => self.orphans.ready(entry),
+            Orphan::Reservation(ref one, _) => {
+                let one = one.clone();
+                self.outbox.push_back(Intent::Release(orphan, one));
+            }
         }
     }
 
-    /// An [`Intent::TakeOut`] came to its end. If the entry is still there, the next survey tells.
-    pub fn taken_out(&mut self, orphan: &Orphan) {
+    /// An [`Intent::TakeOut`] came to its end. If an entry is still there, the next survey tells.
+    pub fn taken_out(&mut self, entries: &[OrphanEntry]) {
+        if let Some(one) = entries.first() {
+            self.orphans.taken_out(&one.pool);
+        }
+    }
+
+    /// An [`Intent::Release`] came to its end. If the reservation is still there, the next look tells.
+    pub fn released(&mut self, orphan: &Orphan) {
         self.orphans.end(orphan);
     }
 
     /// Entries of pools that are of no node. whereabouts' own pools of slices have no label, so they are known by their names.
     fn look_for_orphans(&mut self, pools: &[SharedPool]) {
-        // What is in use is all that tells what a pool said that is lost.
-        if self.networks.iter().any(|(name, network)| network.objects.lack() && self.deciding(name).is_some()) {
-            return;
-        }
         let of_slices: BTreeSet<String> = self.networks.iter().flat_map(|(name, one)| one.ip_pools(name)).collect();
-        let shared = pools.iter().filter(|pool| !of_slices.contains(&pool.name));
-        if let Some(pods) = self.orphans.see(shared.flat_map(Orphan::all).collect(), self.now) {
+        // Of a network whose pool is lost, what is in use is all that tells what it said.
+        let lacking = self.networks.iter().filter(|(_, network)| network.objects.lack());
+        let lacking: Vec<&SlicedNetwork> = lacking.filter_map(|(name, _)| Some(self.deciding(name)?.0)).collect();
+        let may_be_its = |pool: &SharedPool| {
+            lacking.iter().any(|network| {
+                let has_its_name = network.is_named && pool.name.starts_with(&format!("{}-", network.name));
+                has_its_name || network.ranges.iter().any(|range| range.range().overlaps(&pool.range))
+            })
+        };
+        let shared = pools.iter().filter(|pool| !of_slices.contains(&pool.name) && !may_be_its(pool));
+        let shared = shared.cloned().collect();
+        if let Some(pods) = self.orphans.see(shared, self.now) {
             self.outbox.push_back(Intent::FindPods(pods));
         }
     }
@@ -481,8 +491,10 @@ impl Plan {
             if self.survey.begin(self.now) {
                 return Some(Intent::Survey);
             }
-            if let Some(orphan) = self.orphans.begin(self.now) {
-                return Some(Intent::FindPod(orphan));
+            match self.orphans.begin(self.now) {
+                Some(Step::Look(orphan)) => return Some(Intent::FindPod(orphan)),
+                Some(Step::TakeOut(entries)) => return Some(Intent::TakeOut(entries)),
+                None => {}
             }
             let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
             let name = self.networks.iter().find(ready)?.0.clone();
@@ -692,90 +704,7 @@ impl Plan {
         let mut keys: Vec<String> = all.iter().map(|one| one.key()).collect();
         keys.sort_unstable();
         let owners = if is_beside { all.iter().map(|one| one.subject.owner()).collect() } else { Vec::new() };
-        Frame { namespace: self.settings.namespace.clone(), network, definitions: keys.join(","), owners }
-    }
-}
-
-/// What is told.
-impl Plan {
-    /// Tells what is wrong with a definition alone.
-    fn judge(&mut self, key: &str) {
-        let Some(definition) = self.definitions.get(key) else { return };
-        let wrong = definition.reading.as_ref().err().map(ToString::to_string);
-        let subject = definition.subject.clone();
-        self.tell(&subject, INVALID, wrong);
-    }
-
-    /// Tells why the objects of a network cannot be written, if that has been so for a while.
-    fn complain(&mut self, name: &str) {
-        let trouble = self.networks.get(name).and_then(|network| network.trouble.clone());
-        let subject = self.deciding(name).map(|(_, subject)| subject.clone());
-        if let Some((subject, trouble)) = subject.zip(trouble) {
-            self.tell(&subject, NOT_WRITTEN, Some(trouble));
-        }
-    }
-
-    /// Tells what is wrong with a network.
-    fn report(&mut self, name: &str, subject: &Subject, decision: &Decision) {
-        let Some(network) = self.networks.get(name) else { return };
-        let unreadable: Vec<String> =
-            network.objects.pool.iter().flat_map(|stored| stored.pool.unreadable.iter().cloned()).collect();
-        let trouble = network.trouble.clone();
-        let exhausted: Vec<String> = decision.waiting.iter().map(waiting_text).collect();
-        self.tell(subject, EXHAUSTED, told(&exhausted));
-        self.tell(subject, CONFLICT, told(&decision.conflicts));
-        self.tell(subject, UNREADABLE, told(&unreadable));
-        self.tell(subject, NOT_WRITTEN, trouble);
-        let all = self.of(name);
-        let Some(first) = all.first().and_then(|one| one.network()) else { return };
-        let differs = |one: &&Definition| {
-            let field = first.differs(one.network()?)?;
-            let text =
-                format!("ipam.{field}: network {name} is cut by {}, and this differs from it", subject_text(subject));
-            Some((one.subject.clone(), text))
-        };
-        let mut wrong: BTreeMap<Subject, String> = all.iter().filter_map(differs).collect();
-        let subjects: Vec<Subject> = all.iter().map(|one| one.subject.clone()).collect();
-        for subject in subjects {
-            let text = wrong.remove(&subject);
-            self.tell(&subject, MISMATCH, text);
-        }
-    }
-
-    /// Tells it, unless it was told last; nothing to tell is remembered as well.
-    fn tell(&mut self, subject: &Subject, reason: &'static str, message: Option<String>) {
-        let key = (subject.clone(), reason);
-        let Some(message) = message else {
-            self.told.remove(&key);
-            return;
-        };
-        if self.begun && self.told.get(&key) != Some(&message) {
-            self.told.insert(key, message.clone());
-            self.outbox.push_back(Intent::Tell(Event { about: subject.clone(), reason, message }));
-        }
-    }
-}
-
-fn subject_text(subject: &Subject) -> String {
-    definition::key(&subject.namespace, &subject.name)
-}
-
-fn waiting_text(waiting: &Waiting) -> String {
-    let Waiting { range, length, nodes } = waiting;
-    let named = nodes.iter().take(MOST_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let text = format!("no free /{length} is left in {range} for {named}");
-    and_more(text, nodes.len())
-}
-
-fn told(texts: &[String]) -> Option<String> {
-    let text = texts.iter().take(MOST_TOLD).map(String::as_str).collect::<Vec<_>>().join("; ");
-    (!texts.is_empty()).then(|| and_more(text, texts.len()))
-}
-
-/// The text, and how many more there are than could be told.
-fn and_more(text: String, count: usize) -> String {
-    match count.checked_sub(MOST_TOLD) {
-        Some(more @ 1..) => format!("{text} and {more} more"),
-        _ => text,
+        let gateways = all.iter().filter_map(|one| one.network()?.gateway).collect();
+        Frame { namespace: self.settings.namespace.clone(), network, definitions: keys.join(","), gateways, owners }
     }
 }

@@ -50,15 +50,17 @@ impl PodEntry {
             Cidr::V6(host) => IpAddr::V6(host.first().into()),
         };
         let (id, podref) = (entry["id"].as_str()?, entry["podref"].as_str()?);
-        let is_name = |text: &str| {
-            let is_letter =
-                |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter);
-            !text.is_empty() && text.bytes().all(is_letter)
-        };
-        let is_plain = podref.split_once('/').is_some_and(|(namespace, name)| is_name(namespace) && is_name(name));
-        let is_one = at == offset.to_string() && is_plain;
+        // Without a container it was written by hand, for a pod to come, and no node can say that it is used.
+        let is_one = at == offset.to_string() && is_podref(podref) && !id.is_empty();
         is_one.then(|| Self { offset, address, id: id.to_owned(), podref: podref.to_owned() })
     }
+}
+
+/// Whether that is plainly the name of a pod, `namespace/name`.
+pub(super) fn is_podref(text: &str) -> bool {
+    let is_letter = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter);
+    let is_name = |text: &str| !text.is_empty() && text.bytes().all(is_letter);
+    text.split_once('/').is_some_and(|(namespace, name)| is_name(namespace) && is_name(name))
 }
 
 impl SharedPool {
@@ -89,6 +91,14 @@ fn network<'a>(name: &'a str, range: Cidr, written: &str) -> Option<&'a str> {
         let rest = name.strip_suffix(&range.replace([':', '/'], "-"))?;
         if rest.is_empty() { Some(rest) } else { rest.strip_suffix('-').filter(|network| !network.is_empty()) }
     })
+}
+
+/// An address alone.
+pub(super) fn host(address: IpAddr) -> Cidr {
+    match address {
+        IpAddr::V4(address) => Prefix::host(u32::from(address)).into(),
+        IpAddr::V6(address) => Prefix::host(u128::from(address)).into(),
+    }
 }
 
 /// The address at an offset of a range, alone.
@@ -216,7 +226,7 @@ mod tests {
         let pool = read("10.0.0.0-24", "10.0.0.0/24", &all).unwrap();
         let shown: Vec<_> =
             pool.entries.iter().map(|one| format!("{} {} {}", one.address, one.id, one.podref)).collect();
-        assert_eq!(shown, ["10.0.0.1 c1 dev/a", "10.0.0.10  dev/b.0"]);
+        assert_eq!(shown, ["10.0.0.1 c1 dev/a"]);
     }
 
     #[test]

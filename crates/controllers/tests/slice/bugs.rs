@@ -412,3 +412,36 @@ fn no_node_gets_a_slice_of_which_pods_have_addresses_from_the_pool_of_the_range(
     world.settle();
     assert_eq!(world.shown("net"), "a=10.0.0.16/28, b=10.0.0.48/28, c=10.0.0.32/28");
 }
+
+/// Events end, and who looks later should see what is still so.
+#[test]
+fn what_goes_on_is_told_again_after_a_while_and_what_does_not_is_not() {
+    let mut world = World::new();
+    world.network("net", "10.0.0.0/31", "/32");
+    world.network("odd", "10.0.0.0/24", "/99");
+    for node in ["a", "b", "c"] {
+        world.node(node);
+    }
+    world.settle();
+    let mut first = world.told();
+    assert_eq!(first.len(), 2, "{first:?}");
+    first.sort();
+    for _ in 0..2 {
+        world.pass(300);
+    }
+    assert_eq!(world.told(), [""; 0], "not yet");
+    for _ in 0..2 {
+        world.pass(300);
+    }
+    let mut again = world.told();
+    again.sort();
+    assert_eq!(again, first);
+    world.remove(Kind::Node, "c");
+    world.pass(QUARANTINE);
+    world.network("odd", "10.0.0.0/24", "/28");
+    world.settle();
+    for _ in 0..4 {
+        world.pass(300);
+    }
+    assert_eq!(world.told(), [""; 0]);
+}

@@ -80,3 +80,19 @@ fn the_metadata_says_what_reservations_need() {
     world.settle();
     assert_eq!((world.annotation("net", "overlapping"), world.annotation("net", "network-name")), (None, None));
 }
+
+/// A pod may come by a definition that does not name it.
+#[test]
+fn the_metadata_names_the_gateways_of_all_definitions() {
+    let mut world = started();
+    assert_eq!(world.annotation("net", "gateways"), None);
+    for (key, gateway) in [("dev/one", "10.0.0.9"), ("dev/two", "10.0.0.1"), ("dev/three", "10.0.0.9")] {
+        let ipam = json!({"range": "10.0.0.0/24", "node_slice_size": "/28", "gateway": gateway});
+        world.define(key, &conf("net", &ipam));
+    }
+    world.settle();
+    assert_eq!(world.annotation("net", "gateways"), Some("10.0.0.1,10.0.0.9"));
+    world.remove(Kind::Definition, "dev/two");
+    world.settle();
+    assert_eq!(world.annotation("net", "gateways"), Some("10.0.0.9"));
+}

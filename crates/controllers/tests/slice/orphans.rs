@@ -2,7 +2,7 @@
 
 use controllers::slice::intent::Intent;
 use controllers::slice::node::node_label;
-use controllers::slice::orphans::Found;
+use controllers::slice::orphans::{Found, Orphan, Reservation};
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use jiff::Timestamp;
@@ -185,21 +185,31 @@ fn pools_of_nodes_are_not_touched() {
     assert_eq!(held(&world, POOL), [""; 0]);
 }
 
-/// The entries of whereabouts' pools of slices are all that tells whose they are then.
+/// The entries of whereabouts' pools of slices are all that tells whose they are then. What cannot be of that network is looked at all the
+/// same: it may be long until the pool is there again.
 #[test]
-fn while_what_a_node_slice_pool_said_is_lost_nothing_is_touched() {
+fn while_what_a_node_slice_pool_said_is_lost_nothing_of_its_network_is_touched() {
     let mut world = World::with(Settings { quarantine: 1, ..Settings::default() }, 1);
     world.node("n");
     world.network("net", "10.0.0.0/24", "/28");
     world.settle();
-    world.put(Kind::IpPool, "net-n-10.0.0.0-28", pool("10.0.0.0/28", &[(1, "c1", "dev/gone")]));
+    let gone: &[(u32, &str, &str)] = &[(1, "c1", "dev/gone")];
+    let its =
+        [("net-n-10.0.0.0-28", "10.0.0.0/28"), ("net-n-10.9.0.0-28", "10.9.0.0/28"), ("n-10.0.0.0-28", "10.0.0.0/28")];
+    for (name, range) in its {
+        world.put(Kind::IpPool, name, pool(range, gone));
+    }
+    world.put(Kind::IpPool, "10.7.0.0-16", pool("10.7.0.0/16", gone));
     world.fates.extend([Fate::Lost; 100]);
     world.remove(Kind::Pool, "net");
     world.restart();
     world.settle();
     world.pass(MISSING + 1);
     assert!(!world.fates.is_empty(), "it was written again");
-    assert_eq!(held(&world, "net-n-10.0.0.0-28"), ["1 c1"]);
+    for (name, _) in its {
+        assert_eq!(held(&world, name), ["1 c1"], "{name}");
+    }
+    assert_eq!(held(&world, "10.7.0.0-16"), [""; 0]);
 }
 
 /// A slice with such an address was given to nobody.
@@ -217,6 +227,70 @@ fn what_is_taken_out_of_the_pool_of_a_range_that_is_cut_now_is_free_for_slices()
     assert_eq!(world.shown("a"), "n=10.0.0.0/28");
 }
 
+/// A reservation that no node has.
+fn reserve(world: &mut World, name: &str, podref: &str, id: &str) {
+    let [name, podref, id] = [name, podref, id].map(str::to_owned);
+    let one = Reservation { uid: format!("uid-of-{name}"), podref, id, name: name.clone() };
+    world.reservations.insert(name, one);
+}
+
+fn reserved(world: &World) -> Vec<&str> {
+    world.reservations.keys().map(String::as_str).collect()
+}
+
+/// What whereabouts leaves behind that is killed between its two writes.
+#[test]
+fn a_reservation_alone_goes_when_its_pod_was_missing_twice_and_not_before() {
+    let mut world = World::new();
+    world.node("n");
+    world.settle();
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &[(1, "c1", "dev/gone"), (2, "c2", "dev/p")]));
+    for (name, podref, id) in [
+        ("10.0.0.1", "dev/gone", ""),
+        ("10.0.0.2", "dev/p", ""),
+        ("10.0.0.3", "dev/gone", "c3"),
+        ("10.0.0.4", "dev/p", "c4"),
+        ("elsewhere-fd00--1", "dev/gone", ""),
+        ("odd", "not a pod", ""),
+    ] {
+        reserve(&mut world, name, podref, id);
+    }
+    world.pass(SURVEY);
+    world.pass(MISSING - 1);
+    assert_eq!(world.reservations.len(), 6);
+    world.pass(2);
+    assert_eq!(reserved(&world), ["10.0.0.2", "10.0.0.4", "odd"]);
+}
+
+#[test]
+fn a_reservation_alone_stays_whose_container_runs_or_whose_pod_came() {
+    let mut world = seen();
+    reserve(&mut world, "10.0.0.3", "dev/lives", "c3");
+    reserve(&mut world, "10.0.0.4", "dev/comes", "c4");
+    reserve(&mut world, "other-10.0.0.5", "dev/lives", "c3");
+    say(&mut world, "n", "c3");
+    world.pass(SURVEY);
+    world.pods.insert("dev/comes".to_owned());
+    for _ in 0..3 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(reserved(&world), ["10.0.0.3", "10.0.0.4"], "what is said in a pool is of its network");
+}
+
+/// It may be the same name, and is another one.
+#[test]
+fn a_reservation_that_was_made_anew_begins_anew() {
+    let mut world = seen();
+    reserve(&mut world, "10.0.0.3", "dev/lives", "c3");
+    world.pass(SURVEY);
+    world.reservations.get_mut("10.0.0.3").unwrap().uid = "another".to_owned();
+    world.pass(MISSING - 1);
+    assert_eq!(reserved(&world), ["10.0.0.3"]);
+    world.pass(SURVEY);
+    world.pass(MISSING + 1);
+    assert_eq!(reserved(&world), [""; 0]);
+}
+
 /// What the controller wants to do now, of what is about entries.
 fn wants(world: &mut World) -> Vec<Intent> {
     let (now, time): (_, Timestamp) = (Moment(world.now), world.time());
@@ -229,7 +303,7 @@ fn nothing_goes_whose_pod_could_not_be_looked_for() {
     let mut world = seen_with(0);
     world.now += 61_000;
     let all = wants(&mut world);
-    let [Intent::FindPod(orphan)] = &all[..] else { panic!("{all:?}") };
+    let [Intent::FindPod(orphan @ Orphan::Entry(_))] = &all[..] else { panic!("{all:?}") };
     world.leaders[0].plan.pod_found(orphan.clone(), None);
     assert_eq!(wants(&mut world), []);
     world.now += 300_000;
@@ -265,4 +339,32 @@ fn few_entries_at_a_time_are_looked_for_and_in_the_end_all() {
     }
     world.settle();
     assert_eq!(held(&world, POOL).len(), 16);
+}
+
+/// Each write of a pool is all of it.
+#[test]
+fn entries_that_are_found_while_their_pool_is_written_go_together() {
+    let names: Vec<String> = (1..=100).map(|at| format!("dev/gone-{at}")).collect();
+    let entries: Vec<_> = (1..).zip(&names).map(|(at, name)| (at, "c", name.as_str())).collect();
+    let mut world = World::with(Settings { quarantine: 0, ..Settings::default() }, 1);
+    world.node("n");
+    world.settle();
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &entries));
+    world.pass(SURVEY);
+    world.now += 61_000;
+    let mut writes = Vec::new();
+    let mut todo = wants(&mut world);
+    while let Some(intent) = todo.pop() {
+        match intent {
+            Intent::FindPod(orphan) => world.leaders[0].plan.pod_found(orphan, Some(&Found::default())),
+            Intent::TakeOut(entries) => writes.push(entries),
+            other => panic!("{other:?}"),
+        }
+        todo.extend(wants(&mut world));
+        assert!(writes.len() <= 1, "two writes of one pool at a time");
+    }
+    assert_eq!(writes.len(), 1);
+    world.leaders[0].plan.taken_out(&writes[0]);
+    let next = wants(&mut world);
+    assert!(matches!(&next[..], [Intent::TakeOut(entries)] if entries.len() == 64), "{next:?}");
 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::Object;
-use api::slices::holders;
+use api::slices::{holders, reservation_name};
 use controllers::slice::intent::{Event, Intent, Outcome, Remains, Used};
 use controllers::slice::layout::Write;
-use controllers::slice::orphans::{Found, Orphan};
+use controllers::slice::orphans::{Found, Listed, OrphanEntry, Reservation};
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use controllers::slice::{Node, Plan};
@@ -58,6 +58,10 @@ pub(crate) struct World {
     pub(crate) running: BTreeSet<String>,
     /// Pods that are there, `namespace/name`.
     pub(crate) pods: BTreeSet<String>,
+    /// Reservations that no node has a label on, by their names.
+    pub(crate) reservations: BTreeMap<String, Reservation>,
+    /// How many entries each patch was to take out.
+    pub(crate) patches: Vec<usize>,
     /// What becomes of the next writes; when there is nothing here, they are made.
     pub(crate) fates: VecDeque<Fate>,
     pub(crate) events: Vec<String>,
@@ -83,6 +87,8 @@ impl World {
             objects: BTreeMap::new(),
             running: BTreeSet::new(),
             pods: BTreeSet::from(["dev/p".to_owned()]),
+            reservations: BTreeMap::new(),
+            patches: Vec::new(),
             fates: VecDeque::new(),
             events: Vec::new(),
             writes: 0,
@@ -224,19 +230,28 @@ impl World {
                 }
             }
             Intent::FindPods(wanted) => {
-                let there = wanted.intersection(&self.pods).cloned().collect();
-                self.leaders[leader].plan.pods_found(Some(&there));
+                let reservations: Vec<Reservation> = self.reservations.values().cloned().collect();
+                let reserved: BTreeSet<String> = reservations.iter().map(|one| one.podref.clone()).collect();
+                let pods = self.pods.iter().filter(|pod| wanted.contains(*pod) || reserved.contains(*pod));
+                let listed = Listed { pods: pods.cloned().collect(), reservations };
+                self.leaders[leader].plan.pods_found(Some(&listed));
             }
             Intent::FindPod(orphan) => {
-                let annotations =
-                    self.get(Kind::IpPool, &orphan.pool).and_then(|pool| pool["metadata"]["annotations"].as_object());
-                let claims = annotations.into_iter().flat_map(|said| holders(said, &orphan.entry.id)).collect();
-                let found = Found { pod: self.pods.contains(&orphan.entry.podref), nodes: claims };
+                let pools = orphan.pools().iter().filter_map(|pool| self.get(Kind::IpPool, pool));
+                let annotations = pools.filter_map(|pool| pool["metadata"]["annotations"].as_object());
+                let claims = annotations.flat_map(|said| holders(said, orphan.container())).collect();
+                let found = Found { pod: self.pods.contains(orphan.podref()), nodes: claims };
                 self.leaders[leader].plan.pod_found(orphan, Some(&found));
             }
-            Intent::TakeOut(orphan) => {
-                self.take_out(&orphan);
-                self.leaders[leader].plan.taken_out(&orphan);
+            Intent::TakeOut(entries) => {
+                self.take_out(&entries);
+                self.leaders[leader].plan.taken_out(&entries);
+            }
+            Intent::Release(orphan, reservation) => {
+                if self.reservations.get(&reservation.name) == Some(&reservation) {
+                    self.reservations.remove(&reservation.name);
+                }
+                self.leaders[leader].plan.released(&orphan);
             }
             Intent::Tell(Event { about, reason, message }) => {
                 self.events.push(format!("{}/{}: {reason}: {message}", about.namespace, about.name));
@@ -274,15 +289,25 @@ impl World {
         Outcome::Written(self.put(Kind::Pool, &write.name, object))
     }
 
-    /// What an API server does with a patch that tests an entry and removes it.
-    fn take_out(&mut self, Orphan { pool, entry, .. }: &Orphan) {
-        let Some(mut object) = self.get(Kind::IpPool, pool).cloned() else { return };
-        assert!(object["metadata"]["labels"]["ipam.cadastre.dev/node"].is_null(), "{pool} is of a node");
-        let (at, allocations) = (entry.offset.to_string(), &mut object["spec"]["allocations"]);
-        if allocations[&at]["id"] == entry.id.as_str() && allocations[&at]["podref"] == entry.podref.as_str() {
-            allocations.as_object_mut().unwrap().remove(&at);
-            self.put(Kind::IpPool, pool, object);
+    /// What an API server does with a patch that tests entries of a pool and removes them, after their reservations.
+    fn take_out(&mut self, entries: &[OrphanEntry]) {
+        let name = &entries[0].pool;
+        let Some(mut object) = self.get(Kind::IpPool, name).cloned() else { return };
+        assert!(object["metadata"]["labels"]["ipam.cadastre.dev/node"].is_null(), "{name} is of a node");
+        self.patches.push(entries.len());
+        let allocations = object["spec"]["allocations"].as_object_mut().unwrap();
+        for OrphanEntry { pool, network, entry } in entries {
+            assert_eq!(pool, name);
+            let reserved = reservation_name(network.as_deref(), entry.address);
+            self.reservations.retain(|_, one| one.name != reserved || one.podref != entry.podref);
+            let at = entry.offset.to_string();
+            let is_it = |one: &Value| one["id"] == entry.id.as_str() && one["podref"] == entry.podref.as_str();
+            if !allocations.get(&at).is_some_and(is_it) {
+                return;
+            }
+            allocations.remove(&at);
         }
+        self.put(Kind::IpPool, name, object);
     }
 
     /// The `IPPool`s that no node has.

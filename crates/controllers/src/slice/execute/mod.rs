@@ -6,7 +6,7 @@
 mod orphans;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use super::definition;
 use super::duty::Report;
 use super::intent::{Event, Intent, Outcome, Remains, Used};
 use super::node::Node;
-use super::orphans::{Found, Orphan};
+use super::orphans::{Found, Listed, Orphan, OrphanEntry};
 use super::plan::{Plan, Settings};
 use super::shared::SharedPool;
 use crate::events;
@@ -73,10 +73,12 @@ enum Done {
     Looked(String, Option<bool>),
     Swept(Option<Vec<Remains>>),
     Discarded,
-    PodsFound(Option<BTreeSet<String>>),
+    PodsFound(Option<Listed>),
     PodFound(Orphan, Option<Found>),
-    /// Whether it was.
-    TakenOut(Orphan, bool),
+    /// And how many were taken out.
+    TakenOut(Vec<OrphanEntry>, usize),
+    /// And whether it was deleted.
+    Released(Orphan, bool),
 }
 
 /// Gives nodes their slices until its term is over, and the last write has ended.
@@ -193,8 +195,8 @@ impl Rim {
                     });
                 }
                 Intent::FindPods(wanted) => {
-                    let client = self.writer.client.clone();
-                    self.tasks.spawn(async move { Done::PodsFound(orphans::find(&client, &wanted).await) });
+                    let (client, namespace) = (self.writer.client.clone(), self.namespace.clone());
+                    self.tasks.spawn(async move { Done::PodsFound(orphans::find(&client, &namespace, &wanted).await) });
                 }
                 Intent::FindPod(orphan) => {
                     let (client, namespace) = (self.writer.client.clone(), self.namespace.clone());
@@ -203,11 +205,18 @@ impl Rim {
                         Done::PodFound(orphan, found)
                     });
                 }
-                Intent::TakeOut(orphan) => {
+                Intent::TakeOut(entries) => {
                     let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
                     self.tasks.spawn(async move {
-                        let is_out = orphans::take_out(&writer, &namespace, &orphan).await;
-                        Done::TakenOut(orphan, is_out)
+                        let count = orphans::take_out(&writer, &namespace, &entries).await;
+                        Done::TakenOut(entries, count)
+                    });
+                }
+                Intent::Release(orphan, reservation) => {
+                    let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
+                    self.tasks.spawn(async move {
+                        let is_gone = orphans::release(&writer, &namespace, &reservation).await;
+                        Done::Released(orphan, is_gone)
                     });
                 }
                 Intent::Tell(event) => {
@@ -251,11 +260,13 @@ impl Rim {
             Done::Discarded => {}
             Done::PodsFound(there) => self.plan.pods_found(there.as_ref()),
             Done::PodFound(orphan, found) => self.plan.pod_found(orphan, found.as_ref()),
-            Done::TakenOut(orphan, is_out) => {
-                if is_out {
-                    self.report.meters.swept();
-                }
-                self.plan.taken_out(&orphan);
+            Done::TakenOut(entries, count) => {
+                self.report.meters.swept(count);
+                self.plan.taken_out(&entries);
+            }
+            Done::Released(orphan, is_gone) => {
+                self.report.meters.released(is_gone);
+                self.plan.released(&orphan);
             }
         }
     }

@@ -1,72 +1,104 @@
-//! Entries of pods that are gone: looks for the pods, and takes the entries out.
+//! Entries and reservations of pods that are gone: looks for the pods, and takes out what they had.
 
 use std::collections::BTreeSet;
 
 use api::slices;
 use kube::Client;
-use serde_json::Value;
 use tracing::{info, warn};
 
-use super::wire::{self, Notes, Part, PodName};
+use super::wire::{self, Notes, Part, PodName, ReservationPart};
 use crate::follow::list;
-use crate::slice::orphans::{Found, Orphan};
-use crate::slice::shared::PodEntry;
+use crate::slice::orphans::{Found, Listed, Orphan, OrphanEntry, Reservation};
 use crate::writer::{Anything, Refused, Writer};
 
-/// Those of the pods that are there, or nothing if they could not be listed.
-pub(super) async fn find(client: &Client, wanted: &BTreeSet<String>) -> Option<BTreeSet<String>> {
-    match list::<Part<PodName>>(client, wire::PODS).await {
-        Ok((pods, _)) => Some(pods.into_iter().filter(|pod| wanted.contains(pod)).collect()),
-        Err(error) => {
-            warn!(%error, "the pods could not be listed");
-            None
-        }
-    }
+/// The reservations that no node has, and those of the pods of theirs and of the wanted ones that are there; nothing if they could not be
+/// listed.
+pub(super) async fn find(client: &Client, namespace: &str, wanted: &BTreeSet<String>) -> Option<Listed> {
+    let listed = async {
+        let path = wire::unlabelled_reservations(namespace);
+        // The pod of a reservation that is listed first was there when it was made.
+        let reservations = match list::<Part<ReservationPart>>(client, &path).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            reservations => reservations?.0,
+        };
+        let (pods, _) = list::<Part<PodName>>(client, wire::PODS).await?;
+        let reserved: BTreeSet<&str> = reservations.iter().map(|one| one.podref.as_str()).collect();
+        let pods = pods.into_iter().filter(|pod| wanted.contains(pod) || reserved.contains(pod.as_str())).collect();
+        Ok(Listed { reservations, pods })
+    };
+    let listed: Result<Listed, kube::Error> = listed.await;
+    listed.inspect_err(|error| warn!(%error, "the pods could not be listed")).ok()
 }
 
-/// Whether the pod of an entry is there, whatever becomes of it, and if it is not, which nodes have its container; nothing if nobody knows.
-pub(super) async fn look(client: &Client, namespace: &str, Orphan { pool, entry, .. }: &Orphan) -> Option<Found> {
+/// Whether the pod of an orphan is there, whatever becomes of it, and if it is not, which nodes have its container; nothing if nobody knows.
+pub(super) async fn look(client: &Client, namespace: &str, orphan: &Orphan) -> Option<Found> {
     let looked = async {
-        let (pods, _) = list::<Part<PodName>>(client, &wire::pod(&entry.podref)).await?;
-        if !pods.is_empty() {
-            return Ok(Found { pod: true, ..Found::default() });
+        let (pods, _) = list::<Part<PodName>>(client, &wire::pod(orphan.podref())).await?;
+        let mut found = Found { pod: !pods.is_empty(), ..Found::default() };
+        for pool in orphan.pools().iter().filter(|_| pods.is_empty()) {
+            let (pools, _) = list::<Part<Notes>>(client, &wire::ip_pool(namespace, pool)).await?;
+            found.nodes.extend(pools.iter().flat_map(|notes| slices::holders(notes, orphan.container())));
         }
-        let (pools, _) = list::<Part<Notes>>(client, &wire::ip_pool(namespace, pool)).await?;
-        Ok(Found { pod: false, nodes: pools.iter().flat_map(|notes| slices::holders(notes, &entry.id)).collect() })
+        Ok(found)
     };
     let found: Result<Found, kube::Error> = looked.await;
-    found.inspect_err(|error| warn!(%error, podref = entry.podref, "a pod could not be looked for")).ok()
+    found.inspect_err(|error| warn!(%error, podref = orphan.podref(), "a pod could not be looked for")).ok()
 }
 
-/// Takes an entry out, and before it the reservation of its address: as long as the entry is there, it tells that something is left.
-/// Whether it was taken out.
-pub(super) async fn take_out(writer: &Writer, namespace: &str, orphan: &Orphan) -> bool {
-    let Orphan { pool, entry: PodEntry { address, podref, .. }, .. } = orphan;
-    let taken = match unreserve(writer, namespace, orphan).await {
-        Ok(()) => writer.ask::<Anything>(wire::take_out(namespace, orphan)).await.map_err(said),
-        Err(why) => Err(why),
-    };
-    match taken {
-        Ok(_) => info!(pool, %address, podref, "an entry of a pod that is gone was taken out"),
-        Err(ref why) => warn!(why, pool, %address, podref, "an entry of a pod that is gone was not taken out"),
+/// Takes entries out of their pool, which is one, and before each the reservation of its address: as long as the entry is there, it tells
+/// that something is left. How many were taken out.
+pub(super) async fn take_out(writer: &Writer, namespace: &str, entries: &[OrphanEntry]) -> usize {
+    let mut bare = Vec::new();
+    for one in entries {
+        let entry = &one.entry;
+        match unreserve(writer, namespace, &one.reservation(), |reservation| reservation.is_of(entry)).await {
+            Ok(_) => bare.push(one),
+            Err(why) => warn!(why, podref = entry.podref, address = %entry.address, "a reservation was not deleted"),
+        }
     }
-    taken.is_ok()
+    let Some(OrphanEntry { pool, .. }) = bare.first().copied() else { return 0 };
+    if let Err(refused) = writer.ask::<Anything>(wire::take_out(namespace, pool, &bare)).await {
+        warn!(why = said(refused), pool, "entries of pods that are gone were not taken out");
+        return 0;
+    }
+    for OrphanEntry { entry, .. } in &bare {
+        info!(pool, address = %entry.address, podref = entry.podref, "an entry of a pod that is gone was taken out");
+    }
+    bare.len()
 }
 
-/// Deletes the reservation of an entry's address, if it is of the entry's container or names none, as those of whereabouts.
-async fn unreserve(writer: &Writer, namespace: &str, orphan: &Orphan) -> Result<(), String> {
-    let path = wire::reservation(namespace, orphan);
+/// Deletes a reservation, if it still is that one.
+pub(super) async fn release(writer: &Writer, namespace: &str, reservation: &Reservation) -> bool {
+    let Reservation { name, podref, .. } = reservation;
+    match unreserve(writer, namespace, name, |there| there == reservation).await {
+        Ok(is_gone) => {
+            if is_gone {
+                info!(name, podref, "a reservation of a pod that is gone was deleted");
+            }
+            is_gone
+        }
+        Err(why) => {
+            warn!(why, name, podref, "a reservation of a pod that is gone was not deleted");
+            false
+        }
+    }
+}
+
+/// Deletes the reservation of that name, if it is the right one. Whether it was.
+async fn unreserve(
+    writer: &Writer,
+    namespace: &str,
+    name: &str,
+    is_it: impl Fn(&Reservation) -> bool,
+) -> Result<bool, String> {
+    let path = wire::reservation(namespace, name);
     let found = writer.look(&path).await.map_err(|error| error.to_string())?;
-    let Some(reservation) = found.filter(|one| is_of(one, &orphan.entry)) else { return Ok(()) };
+    let Some(reservation) = found.filter(|found| is_it(&wire::read_reservation(found))) else { return Ok(false) };
     match writer.ask::<Anything>(wire::unreserve_one(path, &reservation)).await {
-        Ok(_) | Err(Refused::Gone) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(Refused::Gone) => Ok(false),
         Err(refused) => Err(said(refused)),
     }
-}
-
-fn is_of(reservation: &Value, entry: &PodEntry) -> bool {
-    let text = |key: &str| reservation["spec"][key].as_str().unwrap_or_default();
-    text("podref") == entry.podref && (text("containerid") == entry.id || text("containerid").is_empty())
 }
 
 fn said(refused: Refused) -> String {

@@ -10,7 +10,7 @@ use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
 use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
-use crate::slice::orphans::Orphan;
+use crate::slice::orphans::{OrphanEntry, Reservation};
 use crate::slice::shared::SharedPool;
 use crate::writer::Asked;
 
@@ -56,7 +56,7 @@ pub(super) fn node(name: &str) -> String {
     format!("{NODES}?fieldSelector=metadata.name%3D{name}")
 }
 
-/// Where the pod of an entry is, if there is one.
+/// Where a pod is, if there is one.
 pub(super) fn pod(podref: &str) -> String {
     let (namespace, name) = podref.split_once('/').unwrap_or_default();
     format!("/api/v1/namespaces/{namespace}/pods?fieldSelector=metadata.name%3D{name}")
@@ -67,10 +67,14 @@ fn reservations(namespace: &str) -> String {
     format!("/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/{namespace}/overlappingrangeipreservations")
 }
 
-/// Where the reservation of the address of an entry is.
-pub(super) fn reservation(namespace: &str, orphan: &Orphan) -> String {
-    let name = api::slices::reservation_name(orphan.network.as_deref(), orphan.entry.address);
+/// Where the reservation of that name is.
+pub(super) fn reservation(namespace: &str, name: &str) -> String {
     format!("{}/{name}", reservations(namespace))
+}
+
+/// Where the reservations are that no node has.
+pub(super) fn unlabelled_reservations(namespace: &str) -> String {
+    format!("{}?labelSelector=%21{NODE}", reservations(namespace))
 }
 
 /// Where the pods of a node are.
@@ -241,6 +245,27 @@ impl Keep for PodName {
     }
 }
 
+/// What is read of a reservation.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct ReservationPart {
+    #[serde(default)]
+    spec: Value,
+}
+
+impl Keep for ReservationPart {
+    type Kept = Reservation;
+
+    fn keep(Part { metadata, rest }: Part<Self>) -> Reservation {
+        let text = |key: &str| rest.spec[key].as_str().unwrap_or_default().to_owned();
+        Reservation { name: metadata.name, uid: metadata.uid, podref: text("podref"), id: text("containerid") }
+    }
+}
+
+/// A reservation as it is.
+pub(super) fn read_reservation(object: &Value) -> Reservation {
+    Part::deserialize(object).map(ReservationPart::keep).unwrap_or_default()
+}
+
 /// Of an `IPPool` that nodes may have said something of: its annotations.
 #[derive(Clone, Deserialize)]
 pub(super) struct Notes {}
@@ -308,14 +333,17 @@ pub(super) fn unreserve_one(path: String, reservation: &Value) -> Asked {
     Asked::new(Method::DELETE, path, "application/json", &body)
 }
 
-/// Takes an entry out of its `IPPool`, if it still is that one.
-pub(super) fn take_out(namespace: &str, Orphan { pool, entry, .. }: &Orphan) -> Asked {
-    let at = format!("/spec/allocations/{}", entry.offset);
-    let patch = json!([
-        {"op": "test", "path": format!("{at}/id"), "value": entry.id},
-        {"op": "test", "path": format!("{at}/podref"), "value": entry.podref},
-        {"op": "remove", "path": at},
-    ]);
+/// Takes entries out of their `IPPool`, if they all still are those.
+pub(super) fn take_out(namespace: &str, pool: &str, entries: &[&OrphanEntry]) -> Asked {
+    let steps = entries.iter().flat_map(|OrphanEntry { entry, .. }| {
+        let at = format!("/spec/allocations/{}", entry.offset);
+        [
+            json!({"op": "test", "path": format!("{at}/id"), "value": entry.id}),
+            json!({"op": "test", "path": format!("{at}/podref"), "value": entry.podref}),
+            json!({"op": "remove", "path": at}),
+        ]
+    });
+    let patch = Value::Array(steps.collect());
     Asked::new(Method::PATCH, format!("{}/{pool}", ip_pools(namespace)), "application/json-patch+json", &patch)
 }
 
