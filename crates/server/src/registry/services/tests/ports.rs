@@ -145,6 +145,46 @@ fn the_check_of_health_has_a_port_as_long_as_there_is_one() {
     assert_eq!(updated(local(30_003), spec("ClusterIP", &[(80, "TCP", 0)])), "0 -30003");
 }
 
+/// What is picked takes the lowest free one, which here is what is named for the check of health.
+#[test]
+fn a_port_that_is_named_for_the_check_of_health_is_not_picked_for_anything_else() {
+    let balanced = |ports: &[(i64, &str, i64)], health: i64| {
+        let local = with(spec("LoadBalancer", ports), "externalTrafficPolicy", "Local");
+        there(with(local, "healthCheckNodePort", health))
+    };
+    let before = there(spec("ClusterIP", &[(80, "TCP", 0)]));
+    let last_free = |free: u16| {
+        let mut rig = Rig::new("4");
+        (30_000..30_010 - free).for_each(|port| rig.pools.ports.adopt(port).unwrap());
+        rig
+    };
+    let full = "500: failed to allocate a nodePort: range is full";
+    let no_health = "500: failed to allocate a HealthCheck NodePort 0: range is full";
+    let twice = format!("500: failed to allocate requested HealthCheck NodePort 30008: {TAKEN}");
+    for (free, after, expected) in [
+        (2, balanced(&[(80, "TCP", 0)], 30_008), "30009 health 30008"),
+        (3, balanced(&[(80, "TCP", 0), (81, "TCP", 30_007)], 30_008), "30009,30007 health 30008"),
+        (2, balanced(&[(80, "TCP", 30_008)], 30_009), "30008 health 30009"),
+        (2, balanced(&[(80, "TCP", 30_008)], 30_008), &twice),
+        (2, balanced(&[(80, "TCP", 0)], 0), "30008 health 30009"),
+        (1, balanced(&[(80, "TCP", 0)], 30_009), full),
+        (1, balanced(&[(80, "TCP", 30_009)], 0), no_health),
+    ] {
+        for before in [None, Some(&before)] {
+            let mut rig = last_free(free);
+            if before.is_none() {
+                let mut after = after.clone();
+                // The address is asked for again.
+                after.as_object_mut().unwrap().retain(|name, _| !name.starts_with("clusterIP"));
+                assert_eq!(outcome(&mut rig, None, &after), expected, "{after}");
+            } else {
+                assert_eq!(outcome(&mut rig, before, &after), expected, "{after}");
+            }
+            rig.pools.ports.audit().unwrap();
+        }
+    }
+}
+
 /// Upstream's K3 and K4: an `ExternalName` may say a node port, and nobody looks at it until it is taken for a port that it has.
 #[test]
 fn k3_k4_what_a_mere_name_says_of_node_ports_was_never_given_to_it() {
