@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use store::Stats;
 
 use crate::front::Counters;
-use crate::registry::services::{Meters, Usage};
+use crate::registry::services::{Meters, PortUsage, Usage};
 
 /// Which requests are counted together.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -53,6 +53,13 @@ pub(crate) struct Metrics {
     pub(crate) watches: Gauge,
     collected: Family<ReasonLabel, Counter>,
     pub(crate) emptying: Gauge,
+}
+
+/// What is given out, and what is counted of that.
+pub(crate) struct Given<'a> {
+    pub(crate) ranges: &'a [Usage],
+    pub(crate) ports: PortUsage,
+    pub(crate) meters: &'a Arc<Meters>,
 }
 
 /// What others count in the same process.
@@ -102,10 +109,10 @@ impl Metrics {
     }
 
     /// Everything that is counted here, in the store, at the door and of what is given out, as text.
-    pub(crate) fn text(&self, store: &Stats, door: &Counters, usage: &[Usage], given: &Arc<Meters>) -> String {
+    pub(crate) fn text(&self, store: &Stats, door: &Counters, given: &Given<'_>) -> String {
         let mut all = Registry::default();
-        all.register_collector(Box::new(Arc::clone(given)));
-        register_usage(&mut all, usage);
+        all.register_collector(Box::new(Arc::clone(given.meters)));
+        register_usage(&mut all, given.ranges, given.ports);
         for (name, help, value) in figures(store).into_iter().chain(at_the_door(door)) {
             let gauge = Figure::default();
             gauge.set(value);
@@ -121,26 +128,24 @@ impl Metrics {
     }
 }
 
-/// How much of the ranges is given out, under the names that operators know. Ranges that are written alike are one.
-fn register_usage(all: &mut Registry, usage: &[Usage]) {
+/// How much of the ranges is given out, under the names that operators know. Ranges that are written alike are one, and have something
+/// left if one of them is open.
+fn register_usage(all: &mut Registry, ranges: &[Usage], ports: PortUsage) {
     let ip = |name: &str| format!("kube_apiserver_clusterip_allocator_{name}_ips");
     let (given, free): (Family<RangeLabel, Figure>, Family<RangeLabel, Figure>) = Default::default();
-    let (mut ports_given, mut ports_free) = (0, 0);
-    for one in usage {
-        if one.is_ports {
-            ports_given += one.given;
-            ports_free += one.free;
-        } else {
-            let label = RangeLabel { cidr: one.range.clone() };
-            given.get_or_create(&label).set(one.given);
-            free.get_or_create(&label).set(one.free);
+    for one in ranges.iter().filter(|one| !one.is_ports) {
+        let label = RangeLabel { cidr: one.range.clone() };
+        given.get_or_create(&label).set(one.given);
+        let free = free.get_or_create(&label);
+        if one.is_open {
+            free.set(one.free);
         }
     }
     all.register(ip("allocated"), "Addresses of the range that are in use", given);
-    all.register(ip("available"), "Addresses of the range that are free", free);
+    all.register(ip("available"), "Addresses of the range that are free to be given", free);
     for (name, help, value) in [
-        ("kube_apiserver_nodeport_allocator_allocated_ports", "Node ports that are in use", ports_given),
-        ("kube_apiserver_nodeport_allocator_available_ports", "Node ports that are free", ports_free),
+        ("kube_apiserver_nodeport_allocator_allocated_ports", "Node ports that are in use", ports.given),
+        ("kube_apiserver_nodeport_allocator_available_ports", "Node ports that are free", ports.free),
     ] {
         let gauge = Figure::default();
         gauge.set(value);

@@ -211,9 +211,10 @@ impl Machinery {
         match parts.as_slice() {
             ["version"] => Some(Reply::value(StatusCode::OK, &version())),
             ["metrics"] => {
-                let usage = self.around.ledger.usage();
-                let text =
-                    self.metrics.text(&self.store.stats(), &self.config.counters, &usage, self.around.ledger.meters());
+                let ledger = &self.around.ledger;
+                let given =
+                    metrics::Given { ranges: &ledger.usage(), ports: ledger.port_usage(), meters: ledger.meters() };
+                let text = self.metrics.text(&self.store.stats(), &self.config.counters, &given);
                 let mut reply = Reply::text(StatusCode::OK, text);
                 let media = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
                 reply.headers.insert(header::CONTENT_TYPE, media);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use server::Config;
 
 use crate::cluster::{ADDRESSES, Cluster, RANGES, SERVICES, at, config, service};
+use crate::room::{figure, same};
 use crate::tended::Tended;
 
 fn range(name: &str, cidr: &str) -> Value {
@@ -244,6 +245,34 @@ fn port_range(name: &str, ports: &str) -> Value {
 
 fn on_port(name: &str, port: u16) -> Value {
     service(name, json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}))
+}
+
+/// What is closed gives nothing, and what two ranges have is there once.
+#[tokio::test]
+async fn metrics_call_available_what_can_be_given_and_count_it_once() {
+    let cluster = Cluster::with(Config { node_ports: (20_000, 20_003), ..config(&["10.7.0.0/29"]) }).await;
+    let gauges = async |ip: (u32, u32), ports: (u32, u32)| {
+        let clusterip = "kube_apiserver_clusterip_allocator";
+        same(figure(&cluster, &format!("{clusterip}_allocated_ips{{cidr=\"10.8.0.0/29\"}}")).await, ip.0);
+        same(figure(&cluster, &format!("{clusterip}_available_ips{{cidr=\"10.8.0.0/29\"}}")).await, ip.1);
+        same(figure(&cluster, "kube_apiserver_nodeport_allocator_allocated_ports").await, ports.0);
+        same(figure(&cluster, "kube_apiserver_nodeport_allocator_available_ports").await, ports.1);
+    };
+    cluster.post(RANGES, &range("more", "10.8.0.0/29")).await.expect(201);
+    cluster.post(PORT_RANGES, &port_range("more", "20002-20005")).await.expect(201);
+    let named = |port: u16| json!([{"port": 80, "nodePort": port}]);
+    for (name, address, port) in [("a", "10.8.0.3", 20_002), ("b", "10.8.0.4", 20_005)] {
+        cluster.make(name, json!({"type": "NodePort", "clusterIP": address, "ports": named(port)})).await;
+    }
+    gauges((2, 4), (2, 4)).await;
+    for url in [RANGES, PORT_RANGES] {
+        cluster.delete(&format!("{url}/more")).await.expect(200);
+    }
+    gauges((2, 0), (2, 3)).await;
+    cluster.post(RANGES, &range("again", "10.8.0.0/29")).await.expect(201);
+    cluster.post(RANGES, &range("a-third", "10.8.0.0/29")).await.expect(201);
+    cluster.delete(&format!("{RANGES}/a-third")).await.expect(200);
+    gauges((2, 4), (2, 3)).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use store::{Compare, Entry, Event, Key, Range, Revision, Store, Watch, What};
 
 use super::PREFIX as SERVICES;
 use super::decision::{Pools, Wanted, held};
-use super::ledger::Usage;
+use super::ledger::{PortUsage, Usage};
 use super::meters::{Meter, Meters, Scope};
 use super::service::Service;
 use crate::registry::extent::{self, Cover, Extent};
@@ -442,6 +442,23 @@ impl Book {
             }
         }
         all
+    }
+
+    /// How many ports of the ranges are given out, and how many the open ones have left. What is only picked does not count here either.
+    pub(super) fn port_usage(&self) -> PortUsage {
+        let ports = &self.pools.ports;
+        let mut usage = PortUsage::default();
+        for port in ports.claimed(0, u16::MAX) {
+            let grant = Grant::Port(port);
+            if self.points.contains_key(&grant) {
+                usage.given += u64::from(self.is_within(grant));
+            } else {
+                usage.free += u64::from(self.open_beside(grant, "").is_some());
+            }
+        }
+        let (outside, inside) = ports.free();
+        usage.free += u64::try_from(outside + inside).unwrap_or(u64::MAX);
+        usage
     }
 }
 

@@ -52,6 +52,14 @@ pub(crate) struct Usage {
     pub(crate) free: u64,
 }
 
+/// How many ports are given out, and how many can be, of all ranges together: what several have counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PortUsage {
+    pub(crate) given: u64,
+    /// In ranges that are open.
+    pub(crate) free: u64,
+}
+
 /// What was picked for a write that is under way. It is let go when this is dropped, unless it has become a grant.
 pub(crate) struct Hold {
     ledger: Arc<Ledger>,
@@ -204,6 +212,12 @@ impl Ledger {
     pub(crate) fn usage(&self) -> Vec<Usage> {
         let mut place = self.book.lock();
         self.current(&mut place).map(|book| book.usage()).unwrap_or_default()
+    }
+
+    /// How many ports are given out, and how many can be.
+    pub(crate) fn port_usage(&self) -> PortUsage {
+        let mut place = self.book.lock();
+        self.current(&mut place).map(|book| book.port_usage()).unwrap_or_default()
     }
 
     /// Counts that something could not be given, and says which ranges could not.

@@ -29,7 +29,7 @@ use store::{Compare, Entry, Store, TXN_OPS};
 pub(crate) use self::book::Suspect;
 pub(crate) use self::decision::Wanted;
 pub(crate) use self::exhaustion::unmet;
-pub(crate) use self::ledger::{Hold, Ledger, Usage};
+pub(crate) use self::ledger::{Hold, Ledger, PortUsage, Usage};
 pub(crate) use self::meters::Meters;
 pub(crate) use self::repair::{Mended, Mending, mend, repair};
 pub(crate) use self::service::Given;
