@@ -40,14 +40,16 @@ impl Ranges {
             }
             return able;
         }
-        if self.going.is_empty() || what == What::Put {
+        if self.going.is_empty() {
             return Vec::new();
         }
-        // With a Service goes what it had, also if nothing was written of that.
-        let freed = match Grant::of(key) {
-            Some(grant) => vec![grant],
-            None if is_service(key) => services::held_by(value),
-            None => return Vec::new(),
+        let freed = match (Grant::of(key), what) {
+            // What is a Service's no longer keeps a range no longer, though it is there.
+            (Some(grant), What::Put) if grant.is_services(value) => return Vec::new(),
+            (Some(grant), _) => vec![grant],
+            // With a Service goes what it had, also if nothing was written of that.
+            (None, What::Delete) if is_service(key) => services::held_by(value),
+            (None, _) => return Vec::new(),
         };
         self.having(|extent| freed.iter().any(|grant| extent.has(*grant)))
     }
@@ -147,10 +149,13 @@ mod tests {
         assert_eq!(note(What::Put, &at("b"), range("10.1.0.0/24", true)), ["b"]);
         assert_eq!(note(What::Delete, &address("10.0.0.9"), json!({})), ["a"]);
         assert_eq!(note(What::Delete, &address("10.2.0.9"), json!({})), [""; 0]);
-        assert_eq!(note(What::Put, &address("10.0.0.9"), json!({})), [""; 0]);
+        let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+        assert_eq!(note(What::Put, &address("10.0.0.9"), json!({"metadata": {"labels": labels}})), [""; 0]);
+        assert_eq!(note(What::Put, &address("10.0.0.9"), json!({})), ["a"]);
         assert_eq!(note(What::Put, &at("c"), range("10.0.0.0/15", false)), ["a", "b"]);
         assert_eq!(note(What::Put, &at("d"), range("10.1.0.0/16", false)), ["b"]);
         let service = json!({"spec": {"type": "ClusterIP", "clusterIP": "10.1.0.7"}});
+        assert_eq!(note(What::Put, "services/n/web", service.clone()), [""; 0]);
         assert_eq!(note(What::Delete, "services/n/web", service), ["b"]);
         assert_eq!(note(What::Delete, &at("b"), range("10.1.0.0/24", true)), [""; 0]);
         assert_eq!(note(What::Delete, &address("10.1.0.9"), json!({})), [""; 0]);

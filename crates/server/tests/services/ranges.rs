@@ -312,6 +312,30 @@ async fn a_range_that_goes_while_something_is_given_out_of_it_waits() {
 }
 
 #[tokio::test]
+async fn a_range_goes_when_what_kept_it_is_a_services_no_more() {
+    let tended = Tended::with(config(&["10.7.0.0/24"]), store::embedded::Options::default()).await;
+    tended.post(RANGES, &range("more", "10.8.0.0/24")).await.expect(201);
+    let label = "ipaddress.kubernetes.io/managed-by";
+    let address = json!({
+        "metadata": {"name": "10.8.0.9", "labels": {label: "ipallocator.k8s.io"}},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "later"}},
+    });
+    tended.post(ADDRESSES, &address).await.expect(201);
+    let (more, url) = (format!("{RANGES}/more"), format!("{ADDRESSES}/10.8.0.9"));
+    tended.delete(&more).await.expect(200);
+    tended.calm().await;
+    // As long as it says that it is a Service's it keeps the range, whatever else is written.
+    tended.patch(&url, "merge-patch", &json!({"metadata": {"labels": {"mine": "yes"}}})).await.expect(200);
+    // When it has said of its room that it is closed, nobody writes it any more.
+    tended.until(&more, |range| range.text().contains("Closed")).await;
+    tended.calm().await;
+    tended.get(&more).await.expect(200);
+    tended.patch(&url, "merge-patch", &json!({"metadata": {"labels": {label: "me"}}})).await.expect(200);
+    tended.gone(&more).await;
+    tended.get(&url).await.expect(200);
+}
+
+#[tokio::test]
 async fn a_range_that_nothing_keeps_goes_at_once() {
     let cluster = Cluster::with(Config { tended: false, ..config(&["10.7.0.0/29"]) }).await;
     for (ranges, body) in [(PORT_RANGES, port_range("more", "100-200")), (RANGES, range("more", "10.8.0.0/24"))] {
