@@ -73,9 +73,6 @@ const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 /// When people are told about changes that change nothing else.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long something stays that is written of a Service which has it not: somebody may be about to make the Service.
-const LEAK_GRACE: Duration = Duration::from_mins(1);
-
 /// The last part of the key of the `ConfigMap` with the authorities.
 const AUTHORITY: &str = "/kube-root-ca.crt";
 
@@ -318,7 +315,7 @@ impl Tending {
             }
             Task::Mend(suspect) => {
                 let (task, hand) = (task.clone(), self.hand.clone());
-                match mend(hand.around(), suspect, LEAK_GRACE) {
+                match mend(hand.around(), suspect) {
                     Ok(Mending::Nothing) => None,
                     Ok(Mending::Later(time)) => {
                         self.queue.at(Instant::now() + time, task);

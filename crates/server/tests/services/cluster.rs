@@ -96,6 +96,22 @@ impl Cluster {
         self.server.store().txn(Txn { compares: vec![], writes: vec![write] }).await.unwrap();
     }
 
+    /// Makes it seem as if what is at a URL, and in no namespace, had been there for long.
+    pub(crate) async fn age(&self, url: &str) {
+        let (path, plural) = url.rsplit_once('/').unwrap();
+        let group = path.trim_start_matches("/apis/").split('/').next().unwrap_or_default();
+        for shown in self.items(url).await {
+            let key = format!("{plural}.{group}/{}", text(&shown["metadata"]["name"]));
+            let stored = self.server.store().get(&key).unwrap();
+            let mut object: Value = serde_json::from_slice(&stored.value).unwrap();
+            object["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+            object["metadata"]["resourceVersion"] = json!("");
+            let value = api::Object::from_value(object).unwrap().encode();
+            let write = Write::Put { key: key.into(), value };
+            self.server.store().txn(Txn { compares: vec![], writes: vec![write] }).await.unwrap();
+        }
+    }
+
     pub(crate) async fn items(&self, url: &str) -> Vec<Value> {
         self.get(url).await.expect(200)["items"].as_array().unwrap().clone()
     }

@@ -79,11 +79,13 @@ async fn a_service_of_any_size_goes_and_what_it_leaves_stays_taken_until_it_is_r
         let left: u16 = left["metadata"]["name"].as_str().unwrap().parse().unwrap();
         let same = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": left}]});
         assert!(cluster.refused("next", same.clone(), 422).await.contains("already allocated"));
+        cluster.age(PORTS).await;
         cluster.server.prepare().await.unwrap();
         cluster.agrees().await;
         if is_shared {
             assert!(cluster.refused("next", same, 422).await.contains("already allocated"));
             cluster.delete(&at("twin")).await.expect(200);
+            cluster.age(PORTS).await;
             cluster.server.prepare().await.unwrap();
             cluster.agrees().await;
         } else {

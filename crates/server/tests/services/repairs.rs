@@ -6,7 +6,7 @@ use store::{Txn, Write};
 use crate::cluster::{ADDRESSES, Cluster, PORTS, RANGES, SERVICES, at, config, node_port, service};
 use crate::fixture::Fixture;
 use crate::room::{figure, same};
-use crate::tended::Tended;
+use crate::tended::{Tended, until};
 
 async fn write(cluster: &Fixture, write: Write) {
     cluster.server.store().txn(Txn { compares: vec![], writes: vec![write] }).await.unwrap();
@@ -65,6 +65,9 @@ async fn what_services_have_is_written_again_and_what_nobody_has_is_removed() {
     write(&cluster, gone("ipaddresses.networking.k8s.io/10.7.0.9".to_owned())).await;
     write(&cluster, gone(format!("nodeports.ipam.cadastre.dev/{}", node_port(&kept)))).await;
     write(&cluster, gone("services/default/lost".to_owned())).await;
+    for url in [ADDRESSES, PORTS] {
+        cluster.age(url).await;
+    }
     cluster.server.prepare().await.unwrap();
     cluster.agrees().await;
     cluster.get(&format!("{ADDRESSES}/10.7.0.9")).await.expect(200);
@@ -96,6 +99,32 @@ async fn an_address_that_two_services_have_is_left_to_people() {
     cluster.agrees().await;
 }
 
+/// Somebody may write addresses and ports now and their Services in a moment, while a server starts.
+#[tokio::test]
+async fn what_nobody_has_and_is_new_outlasts_a_start_and_goes_later() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    let made = cluster.make("late", json!({"type": "NodePort", "clusterIP": "10.7.0.8"})).await;
+    let (url, port) = (format!("{ADDRESSES}/10.7.0.8"), format!("{PORTS}/{}", node_port(&made)));
+    write(&cluster, gone("services/default/late".to_owned())).await;
+    cluster.server.prepare().await.unwrap();
+    let before = cluster.get(&url).await.expect(200);
+    cluster.get(&port).await.expect(200);
+    write(&cluster, raw("services/default/late", made)).await;
+    cluster.server.prepare().await.unwrap();
+    cluster.agrees().await;
+    assert_eq!(cluster.get(&url).await.expect(200), before);
+    // If no Service comes, whoever tends the store looks at it when its time is over.
+    write(&cluster, gone("services/default/late".to_owned())).await;
+    cluster.server.prepare().await.unwrap();
+    for url in [ADDRESSES, PORTS] {
+        cluster.age(url).await;
+    }
+    tokio::spawn(cluster.server.tend(cluster.trigger.shutdown()));
+    for url in [&url, &port] {
+        until(&cluster, url, |answer| answer.code == 404).await;
+    }
+}
+
 #[tokio::test]
 async fn what_nobody_has_is_marked_and_stays_until_its_finalizers_are_gone() {
     let cluster = Cluster::new(&["10.7.0.0/24"]).await;
@@ -104,6 +133,7 @@ async fn what_nobody_has_is_marked_and_stays_until_its_finalizers_are_gone() {
     let keep = json!({"metadata": {"finalizers": ["example.com/keep"]}});
     cluster.patch(&url, "merge-patch", &keep).await.expect(200);
     write(&cluster, gone("services/default/lost".to_owned())).await;
+    cluster.age(ADDRESSES).await;
     cluster.server.prepare().await.unwrap();
     let marked = cluster.get(&url).await.expect(200);
     assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
@@ -325,6 +355,7 @@ async fn a_port_that_a_service_says_twice_is_freed_once_and_not_before_it_says_i
         let port = node_port(&made);
         made["spec"]["healthCheckNodePort"] = json!(port);
         write(&cluster, raw("services/default/web", made)).await;
+        cluster.age(PORTS).await;
         cluster.server.prepare().await.unwrap();
         cluster.agrees().await;
         if last == "traffic" {

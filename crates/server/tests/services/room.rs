@@ -153,6 +153,7 @@ async fn what_is_mended_is_counted_by_what_was_wrong() {
         },
     ];
     cluster.server.store().txn(store::Txn { compares: vec![], writes }).await.unwrap();
+    cluster.age(ADDRESSES).await;
     cluster.server.prepare().await.unwrap();
     let ip = |sort: &str| format!("apiserver_clusterip_repair_ip_errors_total{{type=\"{sort}\"}}");
     // The address of the one, and that which the other says it has and nobody wrote.

@@ -60,10 +60,14 @@ pub(crate) enum Mended {
     Lost,
 }
 
+/// How long something stays that is written of a Service which has it not: somebody may be about to make the Service.
+const LEAK_GRACE: Duration = Duration::from_mins(1);
+
 /// How often something is looked at again that changes while it is mended, before the server starts all the same.
 const MOST_TRIES: usize = 8;
 
-/// Mends what can be mended. What cannot is for whoever tends the store, who looks at everything again, to tell.
+/// Mends what can be mended. What cannot, and what is too new for anybody to say whether it is wrong, is for whoever tends the store, who
+/// looks at everything again.
 pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
     let mut suspects = around.ledger.disagreements();
     // That an object names the wrong one is seen only in the object.
@@ -74,7 +78,7 @@ pub(crate) async fn repair(around: &Surroundings) -> Result<(), Failure> {
     let mut mended = 0_usize;
     for suspect in suspects {
         for _ in 0..MOST_TRIES {
-            let Mending::Now(mend) = mend(around, &suspect, Duration::ZERO)? else { break };
+            let Mending::Now(mend) = mend(around, &suspect)? else { break };
             match (Mend { told: Vec::new(), ..*mend }).perform(around).await? {
                 Mended::Lost => {}
                 Mended::Told => break,
@@ -96,10 +100,10 @@ async fn all(store: &Store, prefix: &str) -> Vec<Arc<Entry>> {
     store.range(Range { prefix: &prefix, ..Range::default() }).await.map(|page| page.entries).unwrap_or_default()
 }
 
-/// What can be done about a suspect. What no Service has stays for the time of `grace`.
-pub(crate) fn mend(around: &Surroundings, suspect: &Suspect, grace: Duration) -> Result<Mending, Failure> {
+/// What can be done about a suspect.
+pub(crate) fn mend(around: &Surroundings, suspect: &Suspect) -> Result<Mending, Failure> {
     match suspect {
-        Suspect::Grant(grant) => of_grant(around, *grant, grace),
+        Suspect::Grant(grant) => of_grant(around, *grant),
         Suspect::Service(key) => Ok(of_service(&around.store, key)),
     }
 }
@@ -115,7 +119,7 @@ fn of_service(store: &Store, key: &str) -> Mending {
     if told.is_empty() { Mending::Nothing } else { Mending::Now(Box::new(Mend { sort, repair: None, told })) }
 }
 
-fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mending, Failure> {
+fn of_grant(around: &Surroundings, grant: Grant) -> Result<Mending, Failure> {
     let store = &around.store;
     // The object first: whoever has seen it has seen the Service that it was written with. The other way round, a Service that
     // comes between the two looks would seem not to be there, and its grant to be nobody's.
@@ -137,7 +141,7 @@ fn of_grant(around: &Surroundings, grant: Grant, grace: Duration) -> Result<Mend
 
     let mut told = Vec::new();
     let mut owner = object.as_ref().and_then(|object| grant.holder(object));
-    let repair = match judge(&holders, found, grace) {
+    let repair = match judge(&holders, found, LEAK_GRACE) {
         Verdict::Nothing => None,
         Verdict::Later(time) => return Ok(Mending::Later(time)),
         Verdict::Give(number, because) => {
@@ -314,7 +318,7 @@ mod tests {
     }
 
     fn now(around: &Surroundings, grant: Grant) -> Mend {
-        match mend(around, &Suspect::Grant(grant), Duration::ZERO).unwrap() {
+        match mend(around, &Suspect::Grant(grant)).unwrap() {
             Mending::Now(mend) => *mend,
             Mending::Nothing | Mending::Later(_) => panic!("there is something to be mended"),
         }
