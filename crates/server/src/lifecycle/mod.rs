@@ -73,6 +73,9 @@ const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 /// When people are told about changes that change nothing else.
 const SOON: Duration = Duration::from_secs(1);
 
+/// When something is looked at again that people have to decide. Upstream looks at everything as often.
+const LOOK_AGAIN: Duration = Duration::from_mins(3);
+
 /// The last part of the key of the `ConfigMap` with the authorities.
 const AUTHORITY: &str = "/kube-root-ca.crt";
 
@@ -323,7 +326,9 @@ impl Tending {
                     }
                     Ok(Mending::Now(mend)) => Some(Box::pin(async move {
                         let done = match mend.perform(hand.around()).await {
-                            Ok(Mended::Well | Mended::Told) => Done::Well,
+                            Ok(Mended::Well) => Done::Well,
+                            // It is told for as long as it is so.
+                            Ok(Mended::Told) => Done::Again(LOOK_AGAIN, "people have to decide".to_owned()),
                             // What has changed need not have made it suspect once more.
                             Ok(Mended::Lost) => Done::Again(Duration::ZERO, "it has changed".to_owned()),
                             Err(failure) => Done::Refused(failure.into()),

@@ -1,14 +1,23 @@
-//! Events of the server itself: what people are told about an object.
+//! Events of the server itself: what people are told about an object. What is told again is counted in the Event that is there, once a
+//! minute at most, so it does not end while it goes on, and what happens all the time does not become a flood of writes.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use api::Object;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use store::{Compare, Txn, Write};
 use tracing::{debug, warn};
 
 use super::Surroundings;
-use crate::machinery::{New, catalog, insert};
+use crate::machinery::{New, catalog, insert, sign};
+
+/// For how long what was told is not told again, by whichever server.
+const REPEAT: Duration = Duration::from_mins(1);
+
+/// Whose the fields of Events are.
+const MANAGER: &str = "kube-apiserver";
 
 /// Something to be told about an object.
 #[derive(Clone, Debug)]
@@ -33,21 +42,50 @@ pub(crate) fn reference(object: &Object, api_version: &str, kind: &str) -> Value
     })
 }
 
-/// Tells it, in an Event and in the log, unless it has been told, by whichever server. That it cannot be told is no reason to stop.
+/// Tells it, in an Event and in the log, unless it has been told a moment ago, by whichever server. That it cannot be told is no reason
+/// to stop.
 pub(crate) async fn tell(around: &Surroundings, told: &Told) {
     let Some(resource) = catalog().resource("events.k8s.io", "v1", "events") else { return };
-    let (namespace, event) = event(told, Timestamp::now());
-    if around.store.get(&resource.key(&namespace, event.name())).is_some() {
+    let now = Timestamp::now();
+    let (namespace, event) = event(told, now);
+    if let Some(there) = around.store.get(&resource.key(&namespace, event.name())) {
+        let known = Object::parse(&there.value).ok();
+        let Some(again) = known.and_then(|event| again(&event, now)) else { return };
+        warn!(regarding = %told.regarding["name"], reason = told.reason, "{}", told.note);
+        let write = Write::Put { key: there.key.clone(), value: again.encode() };
+        let txn = Txn { compares: vec![Compare::At(there.key.clone(), there.revision)], writes: vec![write] };
+        // Whoever was faster has told the same, or has deleted it; then the next time makes it anew.
+        if let Err(why) = around.store.txn(txn).await {
+            debug!(%why, note = told.note, "an Event cannot be counted up");
+        }
         return;
     }
     warn!(regarding = %told.regarding["name"], reason = told.reason, "{}", told.note);
-    let new = New { object: event, manager: Some("kube-apiserver") };
+    let new = New { object: event, manager: Some(MANAGER) };
     match insert(around, resource, &namespace, new, false, &mut Vec::new()).await {
         Err(failure) if failure.reason != "AlreadyExists" => {
             debug!(why = failure.message, note = told.note, "an Event cannot be written");
         }
         _ => {}
     }
+}
+
+/// An Event that is there, told once more; nothing if it was told a moment ago.
+fn again(event: &Object, now: Timestamp) -> Option<Object> {
+    // The stored form is that of the core group, which has a count and a last time.
+    let kind = catalog().resource("", "v1", "events")?.kind;
+    let time = |field| event.text(&[field]).parse::<Timestamp>().ok();
+    let last = time("lastTimestamp").or_else(|| time("eventTime"));
+    // A time far in the future is no reason to be silent until then.
+    if last.is_some_and(|last| now.duration_since(last).unsigned_abs() < REPEAT) {
+        return None;
+    }
+    let count = event.at(&["count"]).and_then(Value::as_i64).unwrap_or(0).max(1);
+    let mut again = event.clone();
+    again.set(&["count"], json!(count.saturating_add(1).min(i64::from(i32::MAX))));
+    again.set(&["lastTimestamp"], json!(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+    sign(kind, MANAGER, event, &mut again);
+    Some(again)
 }
 
 /// The Event, and the namespace that it is in. One cause has one name.
@@ -98,5 +136,30 @@ mod tests {
         assert_eq!(name("v", "note", "", true), shared);
         assert!(shared != first && shared != name("u", "other", "", true));
         assert!(first.starts_with("web."), "{first}");
+    }
+
+    #[test]
+    fn what_is_told_again_counts_once_a_minute_whatever_the_event_says() {
+        let now = "2026-01-01T01:00:00Z".parse().unwrap();
+        let counted = |event: Value| {
+            let again = again(&Object::from_value(event).unwrap(), now)?;
+            Some((again.at(&["count"]).cloned().unwrap_or_default(), again.text(&["lastTimestamp"]).to_owned()))
+        };
+        let told = |count: i64| Some((json!(count), "2026-01-01T01:00:00Z".to_owned()));
+        for (event, expected) in [
+            (json!({"eventTime": "2026-01-01T00:59:00.000001Z"}), None),
+            (json!({"eventTime": "2026-01-01T00:59:00.000000Z"}), told(2)),
+            (json!({"eventTime": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:59:30Z", "count": 7}), None),
+            (
+                json!({"eventTime": "2026-01-01T00:59:30Z", "lastTimestamp": "2026-01-01T00:58:00Z", "count": 7}),
+                told(8),
+            ),
+            (json!({"eventTime": "2026-01-01T01:00:30Z"}), None),
+            (json!({"eventTime": "2999-01-01T00:00:00Z"}), told(2)),
+            (json!({"eventTime": "soon", "count": "many"}), told(2)),
+            (json!({"count": i32::MAX}), told(i32::MAX.into())),
+        ] {
+            assert_eq!(counted(event.clone()), expected, "{event}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Damage that comes from outside, found and mended at the start and while the server runs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use store::{Txn, Write};
 
@@ -223,7 +225,7 @@ async fn what_no_service_has_goes_while_the_server_runs() {
 }
 
 #[tokio::test]
-async fn what_somebody_has_to_decide_is_told_once() {
+async fn what_somebody_has_to_decide_is_told_in_one_event_for_as_long_as_it_is_so() {
     let tended = tended().await;
     let made = tended.post(SERVICES, &service("web", json!({"clusterIP": "10.7.0.9"}))).await.expect(201);
     write(&tended, raw("services/default/twin", twin_of(&made))).await;
@@ -248,9 +250,90 @@ async fn what_somebody_has_to_decide_is_told_once() {
         tended.patch(&at("twin"), "merge-patch", &touch).await.expect(200);
         tended.calm().await;
     }
+    let duplicates = async || figure(&tended, "apiserver_clusterip_repair_ip_errors_total{type=\"duplicate\"}").await;
+    let first = only(&tended, "twin").await;
+    assert_eq!(first["deprecatedCount"], Value::Null);
+    same(duplicates().await, 1);
+    // It is looked at again and counted where all looks are. Who was told it a moment ago is not told again.
+    look_again(&tended).await;
+    same(duplicates().await, 2);
+    assert_eq!(only(&tended, "twin").await, first);
+    // Later the Event says how often it was told, and when it was last. A server that begins says it in the same one.
+    for (count, again) in [(2, false), (3, false), (4, true)] {
+        let before = told_long_ago(&tended, only(&tended, "twin").await).await;
+        if again {
+            tended.tend();
+        } else {
+            look_again(&tended).await;
+        }
+        tended.until(EVENTS, |events| in_list(&events.json(), "twin")["deprecatedCount"] == count).await;
+        let event = only(&tended, "twin").await;
+        assert!(time(&event, "deprecatedLastTimestamp") > time(&before, "eventTime"), "{event}");
+        assert_eq!((&event["metadata"]["uid"], &event["note"]), (&before["metadata"]["uid"], &before["note"]));
+    }
+    // One that is gone is made anew.
+    tended.delete(&format!("{EVENTS}/{}", first["metadata"]["name"].as_str().unwrap())).await.expect(200);
+    look_again(&tended).await;
+    tended.until(EVENTS, |events| in_list(&events.json(), "twin").is_object()).await;
+    assert_eq!(only(&tended, "twin").await["deprecatedCount"], Value::Null);
+    // What is as it should be is looked at no more.
+    for name in ["twin", "far", "odd"] {
+        tended.delete(&at(name)).await.expect(200);
+    }
+    look_again(&tended).await;
+    let (looks, revision) = (duplicates().await, tended.server.store().revision());
+    tokio::time::pause();
+    tokio::time::advance(LOOK).await;
+    tokio::time::resume();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(tended.server.store().revision(), revision, "there is silence");
+    assert!((duplicates().await - looks).abs() < f64::EPSILON);
+}
+
+/// When what could only be told is looked at again, or a little later.
+const LOOK: Duration = Duration::from_secs(3 * 60 + 5);
+
+/// Lets so much time go by that the server looks again. What is written keeps its times.
+async fn look_again(tended: &Tended) {
+    tokio::time::pause();
+    tokio::time::advance(LOOK).await;
+    tokio::time::resume();
+    tended.calm().await;
+}
+
+/// The Event about something, if there is one.
+fn in_list(events: &Value, about: &str) -> Value {
+    let mut all = events["items"].as_array().unwrap().iter();
+    all.find(|one| one["regarding"]["name"] == about).cloned().unwrap_or_default()
+}
+
+/// The one Event about something.
+async fn only(tended: &Tended, about: &str) -> Value {
     let events = tended.get(EVENTS).await.expect(200);
-    let about = events["items"].as_array().unwrap().iter().filter(|one| one["regarding"]["name"] == "twin");
-    assert_eq!(about.count(), 1);
+    let count = events["items"].as_array().unwrap().iter().filter(|one| one["regarding"]["name"] == about).count();
+    assert_eq!(count, 1, "{events}");
+    in_list(&events, about)
+}
+
+fn time(event: &Value, name: &str) -> String {
+    event[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// Makes it seem as if an Event had been told long ago, and says it.
+async fn told_long_ago(tended: &Tended, mut event: Value) -> Value {
+    let name = event["metadata"]["name"].as_str().unwrap().to_owned();
+    let key = format!("events/default/{name}");
+    let stored = tended.server.store().get(&key).unwrap();
+    let mut stored: Value = serde_json::from_slice(&stored.value).unwrap();
+    event["eventTime"] = json!("2020-01-01T00:00:00.000000Z");
+    stored["eventTime"] = event["eventTime"].clone();
+    if stored["lastTimestamp"].is_string() {
+        stored["lastTimestamp"] = json!("2020-01-01T00:00:00Z");
+    }
+    write(tended, raw(&key, stored)).await;
+    event
 }
 
 #[tokio::test]

@@ -362,3 +362,37 @@ async fn when_nothing_is_left_people_are_told_once_which_ranges_are_full() {
     assert_eq!(cluster.items(ADDRESSES).await.len(), 5);
     cluster.agrees().await;
 }
+
+/// Whoever is refused tries again, and many do so at the same time.
+#[tokio::test]
+async fn what_goes_on_being_refused_is_counted_in_its_event_at_most_once_a_minute() {
+    let cluster = Cluster::new(&["10.7.0.0/29"]).await;
+    for n in 0..5 {
+        cluster.make(&format!("s{n}"), json!({})).await;
+    }
+    let store = cluster.server.store();
+    let mut watch = store.watch("events/", store.revision()).unwrap();
+    for (count, long_ago) in [(0, false), (2, true), (3, true)] {
+        if long_ago {
+            let page = store.range(store::Range { prefix: "events/", ..store::Range::default() }).await.unwrap();
+            let mut event: Value = serde_json::from_slice(&page.entries[0].value).unwrap();
+            for name in ["eventTime", "lastTimestamp"] {
+                if event[name].is_string() {
+                    event[name] = json!("2020-01-01T00:00:00Z");
+                }
+            }
+            event["metadata"]["resourceVersion"] = json!("");
+            let value = api::Object::from_value(event).unwrap().encode();
+            let write = store::Write::Put { key: page.entries[0].key.clone(), value };
+            store.txn(store::Txn { compares: vec![], writes: vec![write] }).await.unwrap();
+        }
+        writes(&mut watch);
+        let tried = (0..20).map(async |n| cluster.refused(&format!("more{n}"), json!({}), 500).await);
+        futures_util::future::join_all(tried).await;
+        assert_eq!(writes(&mut watch), 1, "one write of 20");
+        let [event] = &cluster.items(EVENTS).await[..] else { panic!("there is one Event") };
+        assert_eq!(event["deprecatedCount"].as_i64().unwrap_or(0), count);
+        let last = event["deprecatedLastTimestamp"].as_str().unwrap_or_default();
+        assert!(!long_ago || last > "2020-01-01T00:00:00Z", "{event}");
+    }
+}
