@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Object;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
@@ -100,11 +99,9 @@ impl Hand {
         is_first(&self.machinery.config, grant)
     }
 
-    /// Whether there may be less to give out, after this change, than the command line says.
-    pub(super) fn may_lack_ranges(&self, what: What, entry: &Entry) -> bool {
-        service_cidrs::is_at(&entry.key)
-            && Object::parse(&entry.value)
-                .is_ok_and(|range| concerns(&self.machinery.config, &range, what == What::Delete))
+    /// Whether what the command line says of ranges is to be looked at after this change.
+    pub(super) fn concerns_ranges(&self, what: What, entry: &Entry) -> bool {
+        service_cidrs::is_at(&entry.key) && concerns(&self.machinery.config, what, entry)
     }
 
     /// Makes again what is always there. Says why something of it cannot be made now, if it cannot.

@@ -263,7 +263,7 @@ impl Tending {
         for key in self.ranges.note(what, &entry.key, &entry.value) {
             self.queue.now(Task::Leave(key));
         }
-        if self.hand.may_lack_ranges(what, entry) {
+        if self.hand.concerns_ranges(what, entry) {
             self.queue.now(Task::Prepare);
         }
         let grant = Grant::of(&entry.key);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 use space::Cidr;
-use store::Range;
+use store::{Entry, Range, What};
 use tracing::{info, warn};
 
 use super::from_flags::{Known, LABEL, Plan, plan};
@@ -34,7 +34,13 @@ pub(crate) async fn prepare_ranges(machinery: &Machinery) -> Result<(), Failure>
     for name in namespaces::ALWAYS {
         make(machinery, ("", "v1", namespaces::PREFIX), "", &namespace(name)).await?;
     }
-    make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &service_cidr(NAME, config)).await?;
+    let own = service_cidr(NAME, config);
+    if let Err(failure) = make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &own).await {
+        let note = "The default ServiceCIDR can not be created".to_owned();
+        let own = Object::from_value(own).unwrap_or_default();
+        complain_of_range(machinery, &own, "KubernetesDefaultServiceCIDRError", note).await;
+        return Err(failure);
+    }
     join(machinery).await;
     if config.tended {
         stand_in(machinery).await?;
@@ -42,20 +48,21 @@ pub(crate) async fn prepare_ranges(machinery: &Machinery) -> Result<(), Failure>
     make(machinery, ("ipam.cadastre.dev", "v1alpha1", "nodeportranges"), "", &node_port_range(config)).await
 }
 
-/// Makes what is missing, and holds what is there against the command line.
+/// Makes what is missing at a start.
 pub(crate) async fn prepare(machinery: &Machinery) -> Result<(), Failure> {
     if let Some(why) = restore(machinery).await? {
         warn!(why, "the Service default/{NAME} cannot be made");
     }
-    agree_on_addresses(machinery).await;
-    agree_on_ports(machinery).await;
     Ok(())
 }
 
-/// Makes what is missing. Says why `default/kubernetes` cannot be made, if it cannot: its address may belong to another Service, or
-/// lie in no range that there is. That is no reason not to serve, but one to try again.
+/// Makes what is missing, and holds what is there against the command line: a server with another one may have made it. Says why
+/// `default/kubernetes` cannot be made, if it cannot: its address may belong to another Service, or lie in no range that there is. That is
+/// no reason not to serve, but one to try again.
 pub(crate) async fn restore(machinery: &Machinery) -> Result<Option<String>, Failure> {
     prepare_ranges(machinery).await?;
+    agree_on_addresses(machinery).await;
+    agree_on_ports(machinery).await;
     let made = make(machinery, ("", "v1", "services"), "default", &service(&machinery.config)).await;
     Ok(made.err().map(|failure| failure.message))
 }
@@ -107,11 +114,13 @@ async fn make(
     }
 }
 
-/// Whether a change of a range may have taken something from what the command line says: that range goes, or is gone, or is the one
-/// of the cluster, and a second family is to join it.
-pub(crate) fn concerns(config: &Config, range: &Object, is_gone: bool) -> bool {
-    let is_one_of_two = || range.name() == NAME && is_first_of(&extent::texts(range), &cidrs(config));
-    is_gone || range.is_terminating() || is_one_of_two()
+/// Whether a change of a range is a reason to look at what the command line says: that range goes, or is gone, and something may be
+/// lacking; or it is the one of the cluster, which somebody has just made, or which a second family is to join.
+pub(crate) fn concerns(config: &Config, what: What, entry: &Entry) -> bool {
+    let Ok(range) = Object::parse(&entry.value) else { return false };
+    let is_new = entry.created == entry.revision;
+    let is_one_of_two = || is_first_of(&extent::texts(&range), &cidrs(config));
+    what == What::Delete || range.is_terminating() || range.name() == NAME && (is_new || is_one_of_two())
 }
 
 /// Whether the one lacks nothing but the second family.

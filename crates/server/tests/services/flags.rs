@@ -6,6 +6,8 @@ use server::Server;
 use crate::cluster::{Cluster, RANGES, at, config};
 use crate::tended::until;
 
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+
 /// Starts a server over the same store with another command line.
 async fn restart(cluster: &Cluster, ranges: &[&str]) -> Server {
     let server = Server::new(cluster.server.store().clone(), config(ranges));
@@ -23,7 +25,7 @@ async fn ranges(cluster: &Cluster) -> Vec<(String, Value)> {
 }
 
 async fn reasons(cluster: &Cluster) -> Vec<String> {
-    let events = cluster.items("/apis/events.k8s.io/v1/namespaces/default/events").await;
+    let events = cluster.items(EVENTS).await;
     events.iter().map(|one| one["reason"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -128,6 +130,40 @@ async fn a_second_family_joins_whenever_a_server_with_one_has_made_the_range() {
         until(&cluster, &own, |now| now.code == 200 && now.json()["spec"]["cidrs"].as_array().unwrap().len() == 2)
             .await;
     }
+}
+
+#[tokio::test]
+async fn a_server_says_so_when_one_with_another_command_line_makes_the_range_of_the_cluster_again() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    let other = Server::new(cluster.server.store().clone(), config(&["10.9.0.0/24"]));
+    tokio::spawn(cluster.server.tend(cluster.trigger.shutdown()));
+    // Both make it; whoever is first has made it.
+    loop {
+        cluster.lose("servicecidrs.networking.k8s.io/kubernetes").await;
+        other.prepare().await.unwrap();
+        let own = cluster.get(&format!("{RANGES}/kubernetes")).await.expect(200);
+        if own["spec"]["cidrs"] == json!(["10.9.0.0/24"]) {
+            break;
+        }
+    }
+    let why = "The default ServiceCIDR [10.9.0.0/24] does not match the controller flag configurations [10.7.0.0/24]";
+    until(&cluster, EVENTS, |events| events.text().contains(why)).await;
+}
+
+#[tokio::test]
+async fn people_are_told_when_the_range_of_the_cluster_cannot_be_made() {
+    let cluster = Cluster::new(&["10.7.0.0/24"]).await;
+    cluster.lose("servicecidrs.networking.k8s.io/kubernetes").await;
+    // No command line can say that.
+    let odd = Server::new(cluster.server.store().clone(), config(&["10.8.0.0/24", "10.9.0.0/24"]));
+    assert!(odd.prepare().await.is_err());
+    assert_eq!(reasons(&cluster).await, ["KubernetesDefaultServiceCIDRError"]);
+    let events = cluster.items(EVENTS).await;
+    assert_eq!(events[0]["note"], "The default ServiceCIDR can not be created");
+    assert_eq!(
+        (&events[0]["regarding"]["kind"], &events[0]["regarding"]["name"]),
+        (&json!("ServiceCIDR"), &json!("kubernetes"))
+    );
 }
 
 #[tokio::test]
