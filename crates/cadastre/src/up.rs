@@ -44,6 +44,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
 }
 
 async fn serve(options: Options) -> Result<()> {
+    options.agree_on_family()?;
     let (node_ipam, slicing) = (options.node_ipam()?, options.slices());
     let listener = listen(options.listen).map_err(|error| cannot_listen(options.listen, &error))?;
     let address = listener.local_addr().context("cannot listen")?;

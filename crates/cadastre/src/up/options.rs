@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use controllers::node::execute;
 use controllers::slice;
 use server::access::credentials::{Credentials, GivenIdentity};
 use server::access::pki::ServerName;
 use server::front::Limits;
+use space::Family;
 use store::embedded::{self, DirLock};
 use store::{Store, etcd};
 
@@ -208,6 +209,23 @@ impl Options {
         (self.endpoint_reconciler_type == Reconciler::Lease).then(|| SocketAddr::new(ip, address.port()))
     }
 
+    /// Refuses an address to publish for Pods that is not of the family of the Service by which they reach it, in the words of
+    /// kube-apiserver. One that nobody named is left as it is.
+    pub(super) fn agree_on_family(&self) -> Result<()> {
+        let Some(address) = self.advertise_address.filter(|_| self.endpoint_reconciler_type == Reconciler::Lease)
+        else {
+            return Ok(());
+        };
+        let (ranges, address) = (self.service_cluster_ip_range.ranges(), address.to_canonical());
+        let Some(first) = ranges.first() else { return Ok(()) };
+        let is_v6 = first.family() == Family::V6;
+        ensure!(
+            is_v6 == address.is_ipv6(),
+            "service IP family \"{first}\" must match public address family \"{address}\""
+        );
+        Ok(())
+    }
+
     /// Whether other servers may use the same store.
     pub(super) fn is_shared(&self) -> bool {
         !self.etcd_servers.is_empty()
@@ -341,6 +359,28 @@ mod tests {
         assert_eq!(published(&["--advertise-address", "192.0.2.7"], "0.0.0.0:1"), "192.0.2.7:1".parse().ok());
         assert!(!published(&[], "0.0.0.0:6443").unwrap().ip().is_unspecified());
         assert_eq!(published(&["--endpoint-reconciler-type", "none"], "10.1.2.3:6443"), None);
+    }
+
+    #[test]
+    fn an_address_that_is_named_is_of_the_family_that_services_prefer() {
+        let agree = |flags: &[&str]| options(flags).unwrap().agree_on_family().map_err(|why| why.to_string());
+        let (both, six) = ("10.0.0.0/16,fd00::/112", "fd00::/112");
+        assert_eq!(agree(&["--service-cluster-ip-range", six]), Ok(()), "nobody named one");
+        for (ranges, address, is_one) in [
+            (both, "192.0.2.7", true),
+            (both, "::ffff:192.0.2.7", true),
+            (both, "2001:db8::7", false),
+            (six, "2001:db8::7", true),
+            (six, "192.0.2.7", false),
+            ("fd00::/112,10.0.0.0/16", "192.0.2.7", false),
+        ] {
+            let flags = ["--service-cluster-ip-range", ranges, "--advertise-address", address];
+            let first = ranges.split(',').next().unwrap();
+            let why = format!("service IP family \"{first}\" must match public address family \"{address}\"");
+            assert_eq!(agree(&flags), if is_one { Ok(()) } else { Err(why) }, "{ranges} {address}");
+            let unpublished = [&flags[..], &["--endpoint-reconciler-type", "none"]].concat();
+            assert_eq!(agree(&unpublished), Ok(()));
+        }
     }
 
     #[test]

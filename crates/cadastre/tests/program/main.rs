@@ -129,6 +129,18 @@ fn a_wrong_file_on_the_command_line_is_said_and_nothing_is_made() {
 }
 
 #[test]
+fn an_address_of_another_family_than_that_of_the_services_is_said_and_nothing_is_made() {
+    let home = TempDir::new().unwrap();
+    let data = home.path().join("data");
+    let flags = ["--listen", "127.0.0.1:0", "--advertise-address", "2001:db8::7"];
+    let outcome = cadastre(&[&["up", "--data-dir", data.to_str().unwrap()][..], &flags].concat());
+    assert_eq!(outcome.code, Some(1));
+    let why = "service IP family \"10.0.0.0/24\" must match public address family \"2001:db8::7\"";
+    assert!(outcome.stderr.contains(why), "{outcome:?}");
+    assert!(!data.exists());
+}
+
+#[test]
 fn a_data_directory_in_use_is_said_by_every_command() {
     let home = TempDir::new().unwrap();
     let running = Running::start(home.path(), &[]);
