@@ -17,9 +17,10 @@ var electionChecks = []check{
 	{"election: one leads at a time; when it dies the other takes over, over cuts", election},
 }
 
+// As kube-controller-manager has them, but for the period: who leads must not lose the lease to a machine that is busy.
 const (
-	leaseDuration = 4 * time.Second
-	renewDeadline = 3 * time.Second
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
 	retryPeriod   = 300 * time.Millisecond
 )
 
