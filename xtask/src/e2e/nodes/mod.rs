@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use self::cluster::{Cluster, Home, LIMIT, Setup, UNELECTED};
+use self::cluster::{Cluster, Home, LIMIT, PATIENCE, Setup, UNELECTED};
 use self::stories::STORIES;
 use super::report::{Outcome, Report};
 use super::servers::Servers;
@@ -114,7 +114,9 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
     let mut stage = Stage { options, place, folder: &folder, report };
     let (home, elected): (_, &[&str]) =
         if place == Place::Control { (Home::Beside, &[UNELECTED]) } else { (Home::Inside, &[]) };
-    let usual = Setup { servers, place, home, services: specs::SERVICES, flags: elected };
+    let quick = options.quick;
+    let limit = if quick { PATIENCE } else { LIMIT };
+    let usual = Setup { servers, place, home, services: specs::SERVICES, flags: elected, limit };
     let flags: Vec<&str> = specs::FLAGS.iter().chain(elected).copied().collect();
     stage.cases(&Setup { flags: &flags, ..usual }, "as the peers' suites have it", specs::prepare, &[specs::CASES]);
     if place == Place::Replicas {
@@ -122,7 +124,6 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
         stage.cases(&usual, "what is taken", |_| Ok(()), &[validation::CASES]);
         return Ok(());
     }
-    let quick = options.quick;
     let flags: Vec<&str> = elected.iter().copied().chain([bugs::FLAG]).collect();
     let bugs = Setup { flags: &flags, ..usual };
     stage.cases(&bugs, "what goes wrong elsewhere", |_| Ok(()), &[validation::CASES, bugs::CASES]);
