@@ -143,8 +143,7 @@ impl House {
     }
 
     pub(crate) async fn handshake(&self, config: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
-        let socket = TcpStream::connect(self.address).await?;
-        TlsConnector::from(config).connect("127.0.0.1".try_into().unwrap(), socket).await
+        handshake(self.address, config).await
     }
 
     pub(crate) async fn connect(&self, http: Http, identity: Option<&Identity>) -> Client {
@@ -157,6 +156,12 @@ impl House {
         self.trigger.begin();
         self.running.await.unwrap()
     }
+}
+
+/// Connects to whoever listens at an address.
+pub(crate) async fn handshake(address: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
+    let socket = TcpStream::connect(address).await?;
+    TlsConnector::from(config).connect("127.0.0.1".try_into().unwrap(), socket).await
 }
 
 /// A connection that sends requests.
@@ -213,8 +218,17 @@ pub(crate) async fn next_text(response: &mut Response<Incoming>) -> String {
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }
 
-/// Limits that a test can wait for.
-pub(crate) fn impatient() -> Limits {
-    let soon = Duration::from_millis(100);
-    Limits { handshake: soon, idle: soon, stall: soon, ..Limits::default() }
+/// Limits of which a test waits for one. The others are as usual: a client of a busy machine keeps none but that waiting.
+pub(crate) fn hasty_handshakes() -> Limits {
+    Limits { handshake: Duration::from_millis(100), ..Limits::default() }
+}
+
+/// The same, for connections without a request. The time is enough to send one on those that are to have one.
+pub(crate) fn hardly_idle() -> Limits {
+    Limits { idle: Duration::from_secs(2), ..Limits::default() }
+}
+
+/// The same, for clients that take nothing. The time is enough for one to take the first byte.
+pub(crate) fn soon_stalled() -> Limits {
+    Limits { stall: Duration::from_secs(1), ..Limits::default() }
 }
