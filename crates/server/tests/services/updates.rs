@@ -68,7 +68,8 @@ async fn an_update_that_is_refused_or_tried_changes_nothing() {
     let before = cluster.server.store().revision();
     for (patch, code) in [
         (json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80, "nodePort": 30009}]}}), 422),
-        (json!({"spec": {"clusterIP": "10.7.0.77"}}), 422),
+        // Below those that are picked from first, so that it is not by chance the one that it has.
+        (json!({"spec": {"clusterIP": "10.7.0.7"}}), 422),
         (json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80, "nodePort": 30010}]}}), 422),
         (json!({"metadata": {"resourceVersion": "1"}, "spec": {"type": "ClusterIP"}}), 409),
     ] {
