@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -10,7 +11,11 @@ use super::holdings::Faults;
 use super::side::SERVICES;
 use crate::e2e::client::{Client, Reply, Target};
 use crate::e2e::gateway;
-use crate::e2e::stand::Stand;
+use crate::e2e::stand::{Stand, done};
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// How often both are asked for one address, and for one port.
 const DUELS: u16 = 100;
@@ -75,6 +80,7 @@ pub(super) fn crush(stand: &Stand) -> Result<String> {
 fn create(stand: &Stand, each: u64, most: u64) -> Result<String> {
     let targets = targets(stand)?;
     let etcd = stand.etcd.as_ref().map(testkit::real::Etcd::url).unwrap_or_default();
+    begun(&mut Client::new(&targets[0]))?;
     let before = gateway::transactions(etcd)?;
     let crowd = (0..CLIENTS).map(|number| {
         let mut client = Client::new(&targets[number as usize % targets.len()]);
@@ -101,6 +107,19 @@ fn create(stand: &Stand, each: u64, most: u64) -> Result<String> {
     Ok(format!(
         "{creates} Services created on two servers at once in {sent} transactions, {retries} of them once more; {faults}"
     ))
+}
+
+/// Waits until servers that have just begun have said what they have to say: their own Service has taken an address.
+fn begun(client: &mut Client) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let range = done(client.send("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", None))?;
+        if range["status"]["conditions"].to_string().contains(": 1 used, ") {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < PATIENCE, "it does not say how much of the range is in use: {range}");
+        thread::sleep(BETWEEN_LOOKS);
+    }
 }
 
 fn targets(stand: &Stand) -> Result<Vec<Arc<Target>>> {
