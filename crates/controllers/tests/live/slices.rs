@@ -44,6 +44,18 @@ impl Running {
         Self { stop: Some(stop), task, report }
     }
 
+    /// Waits until a figure is as it should be: others may see a write before it is counted.
+    async fn shows(&self, figure: &str) {
+        let text = || controllers::node::meters::text(Arc::clone(&self.report));
+        let counted = async {
+            while !text().contains(figure) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let outcome = tokio::time::timeout(Duration::from_mins(1), counted).await;
+        assert!(outcome.is_ok(), "no {figure} in {}", text());
+    }
+
     async fn stop(mut self) {
         drop(self.stop.take());
         self.task.await.unwrap();
@@ -229,8 +241,7 @@ async fn one_slice_of_two_nodes_drains_on_both() {
     let pool = fixture.until(POOLS, "net", |pool| drains(pool, "a") && drains(pool, "b")).await;
     assert!(has(&pool, "a", "10.0.0.16/28") && has(&pool, "b", "10.0.0.32/28"), "{pool}");
     assert_ne!(changed(&pool), before);
-    let text = controllers::node::meters::text(Arc::clone(&running.report));
-    assert!(text.contains("cadastre_slices{network=\"net\",state=\"conflicting\"} 2.0"), "{text}");
+    running.shows("cadastre_slices{network=\"net\",state=\"conflicting\"} 2.0").await;
     running.stop().await;
 }
 
@@ -305,15 +316,7 @@ async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_
     let reserved = fixture.get(RESERVATIONS).await;
     let names: Vec<_> = reserved["items"].as_array().unwrap().iter().map(|one| &one["metadata"]["name"]).collect();
     assert_eq!(names, ["10.0.0.4"]);
-    // A write is counted when its answer came, which is after others can see it.
-    let counted = async {
-        while !controllers::node::meters::text(Arc::clone(&running.report))
-            .contains("cadastre_slice_swept_entries_total 4")
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), counted).await.unwrap();
+    running.shows("cadastre_slice_swept_entries_total 4").await;
     running.stop().await;
     assert_eq!(held(&fixture.get(&format!("{IP_POOLS}/a-10.1.0.0-28")).await), ["1"]);
 }
