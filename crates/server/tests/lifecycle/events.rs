@@ -12,9 +12,9 @@ const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 #[tokio::test]
 async fn an_event_goes_when_its_time_has_come_and_nothing_else_does() {
-    // Also where controllers are at work: kube-apiserver does this by itself.
+    // Also where controllers are at work: kube-apiserver does this by itself. The time is long enough to look at the event before.
     for tends in [true, false] {
-        let config = Config { event_ttl: Duration::from_millis(300), tended: tends, ..Config::default() };
+        let config = Config { event_ttl: Duration::from_secs(2), tended: tends, ..Config::default() };
         let tended = Tended::with(config, store::embedded::Options::default()).await;
         tended.config_map("a").await;
         let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "reason": "r"});
