@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::e2e::client::{Client, Reply};
 
 const SERVICES: &str = "/api/v1/services";
-const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
+pub(super) const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 const NODE_PORTS: &str = "/apis/ipam.cadastre.dev/v1alpha1/nodeports";
 pub(super) const MANAGER: &str = "ipaddress.kubernetes.io/managed-by";
 /// Who looks after the addresses of Services; the others were made by hand.

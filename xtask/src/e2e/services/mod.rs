@@ -2,9 +2,11 @@
 //! beside it, in the four shapes that a cluster can have, and in one that has hardly any room. After each of them the two must have
 //! answered the same, and again and again have the same; addresses and ports that were picked at random are not compared. What is known
 //! to differ is excused by its name, and counted. And what our server has written of who has what is held against what its Services say.
-//! Besides, two servers are asked for the same at the same time, one is killed while it gives and frees, and the examples are run.
+//! Besides, two servers are asked for the same at the same time and for what a range has that is deleted, one is killed while it gives and
+//! frees, and the examples are run.
 
 mod compare;
+mod draining;
 mod excuse;
 mod holdings;
 mod killed;
@@ -74,6 +76,7 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
         case("many create on both until hardly anything is free", &|folder| {
             race::crush(&stand_with(folder, "10.96.0.0/24")?)
         });
+        case("a range goes while both give out of it", &|folder| draining::run(&stand_with(folder, draining::STAYS)?));
         return Ok(());
     }
     let kills = options.rounds.unwrap_or(if options.quick { QUICK_KILLS } else { KILLS });

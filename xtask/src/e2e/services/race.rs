@@ -122,11 +122,11 @@ fn begun(client: &mut Client) -> Result<()> {
     }
 }
 
-fn targets(stand: &Stand) -> Result<Vec<Arc<Target>>> {
+pub(super) fn targets(stand: &Stand) -> Result<Vec<Arc<Target>>> {
     stand.addresses.iter().map(|address| stand.target(address)).collect()
 }
 
-fn service(name: &str, spec: &Value) -> Value {
+pub(super) fn service(name: &str, spec: &Value) -> Value {
     let mut body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
     if body["spec"]["ports"].is_null() {
         body["spec"]["ports"] = json!([{"port": 80}]);
