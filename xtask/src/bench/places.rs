@@ -20,14 +20,16 @@ use crate::{cargo, process};
 pub(super) enum Place {
     /// kube-apiserver on etcd.
     Control,
-    /// Cadastre on its own store.
+    /// Cadastre on its own store, with nothing done by itself (`--no-lifecycle`).
     Embedded,
-    /// Cadastre on etcd.
+    /// The same on etcd.
     Etcd,
     /// Cadastre on its own store, as it was before a change.
     Before,
-    /// Cadastre on its own store, with all that it does by itself.
+    /// Cadastre on its own store as users start it, with all that it does by itself.
     Tended,
+    /// The same on etcd.
+    TendedOnEtcd,
 }
 
 impl Place {
@@ -38,7 +40,18 @@ impl Place {
             Self::Etcd => "on-etcd",
             Self::Before => "before",
             Self::Tended => "with-lifecycle",
+            Self::TendedOnEtcd => "with-lifecycle-on-etcd",
         }
+    }
+
+    /// Whether there is an etcd below it.
+    fn has_etcd(self) -> bool {
+        matches!(self, Self::Control | Self::Etcd | Self::TendedOnEtcd)
+    }
+
+    /// Whether ours does there what nobody asks for.
+    fn is_tended(self) -> bool {
+        matches!(self, Self::Tended | Self::TendedOnEtcd)
     }
 }
 
@@ -115,17 +128,15 @@ impl Programs {
         if place == Place::Before && self.before.is_none() {
             return Some("not measured: not asked for");
         }
-        self.parts.as_ref().err().filter(|_| matches!(place, Place::Control | Place::Etcd)).map(String::as_str)
+        self.parts.as_ref().err().filter(|_| place.has_etcd()).map(String::as_str)
     }
 
     /// Starts a server on what is in the folder, and says how long it took until it was ready, its etcd included. The flags are
     /// those that all servers know.
     pub(super) fn start(&self, place: Place, folder: &Path, flags: &[&str]) -> Result<(Server, Duration)> {
         let started = Instant::now();
-        let etcd = match place {
-            Place::Etcd | Place::Control => Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?),
-            Place::Embedded | Place::Before | Place::Tended => None,
-        };
+        let etcd =
+            if place.has_etcd() { Some(Etcd::start(&self.part(Part::Etcd)?, &folder.join("etcd"))?) } else { None };
         let mut flags = flags.to_vec();
         let kind = if let (Place::Control, Some(etcd)) = (place, &etcd) {
             let (program, kubectl) = (self.part(Part::KubeApiserver)?, self.part(Part::Kubectl)?);
@@ -134,7 +145,7 @@ impl Programs {
         } else {
             let servers = etcd.as_ref().map(|etcd| format!("--etcd-servers={}", etcd.url()));
             flags.extend(servers.as_deref());
-            flags.extend((place != Place::Tended).then_some(Cadastre::BARE));
+            flags.extend((!place.is_tended()).then_some(Cadastre::BARE));
             let given = self.before.as_ref().filter(|_| place == Place::Before);
             let data = folder.join("data");
             Kind::Ours(Cadastre::start(given.unwrap_or(&self.cadastre), &data, &flags)?, data)
@@ -251,6 +262,8 @@ mod tests {
     fn our_own_store_needs_no_parts() {
         let programs = Programs { cadastre: PathBuf::new(), before: None, parts: Err("no Go".to_owned()) };
         assert_eq!(programs.missing(Place::Embedded), None);
+        assert_eq!(programs.missing(Place::Tended), None);
         assert_eq!(programs.missing(Place::Control), Some("no Go"));
+        assert_eq!(programs.missing(Place::TendedOnEtcd), Some("no Go"));
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench services`: what it costs to give a Service its address, on ours and on kube-apiserver, in one run.
 //!
-//! The same servers and the same load as those of the server's table. What ours does in a small or empty cluster is compared with
-//! what it does in a large or full one by turns on two servers side by side.
+//! The same servers and the same load as those of the server's table, but ours as users start it, without `--no-lifecycle`. What ours
+//! does in a small or empty cluster is compared with what it does in a large or full one by turns on two servers side by side.
 
 mod metric;
 mod rounds;

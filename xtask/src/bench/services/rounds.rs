@@ -19,7 +19,7 @@ type Figures = AnyFigures<Metric>;
 
 /// How often creates are measured; the median counts.
 const ROUNDS: u32 = 3;
-const PLACES: [Place; 4] = [Place::Control, Place::Embedded, Place::Tended, Place::Etcd];
+const PLACES: [Place; 4] = [Place::Control, Place::Tended, Place::Embedded, Place::TendedOnEtcd];
 /// On how many connections those who are measured in all of this create.
 const CONNECTIONS: [u64; 3] = [1, 8, MOST_CONNECTIONS];
 const MOST_CONNECTIONS: u64 = 64;
@@ -89,7 +89,7 @@ impl Run {
     }
 
     fn round(&mut self, place: Place, round: u32) -> Result<()> {
-        let is_whole = matches!(place, Place::Control | Place::Embedded);
+        let is_whole = matches!(place, Place::Control | Place::Tended);
         let numbers = CONNECTIONS.into_iter().filter(|number| is_whole || *number == MOST_CONNECTIONS);
         let numbers: Vec<u64> =
             numbers.filter(|number| self.figures.wants(&Part::ALL.map(|part| Metric::Create(*number, part)))).collect();
@@ -121,7 +121,7 @@ impl Run {
     /// Memory with many Services, and creates with many Services and ranges: of the control once, of ours in turns with an empty
     /// server.
     fn crowd(&mut self) -> Result<()> {
-        for place in [Place::Control, Place::Embedded] {
+        for place in [Place::Control, Place::Tended] {
             if !self.programs.can_start(place, &mut self.figures) {
                 continue;
             }
@@ -173,7 +173,7 @@ impl Run {
             self.churn_to_the_last(place, &load, "full", NEARLY_ALL - MOST_CONNECTIONS)?;
             server.stop()?;
         }
-        let place = Place::Embedded;
+        let place = Place::Tended;
         eprintln!("a full range: {}", place.name());
         let servers = [self.start(place, "full", SMALL)?, self.start(place, "empty", SMALL)?];
         let objects = [NEARLY_ALL, MOST_CONNECTIONS];
