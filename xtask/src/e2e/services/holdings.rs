@@ -166,13 +166,17 @@ pub(super) fn held(spec: &Value) -> Vec<String> {
         held.extend(addresses(spec).map(|address| address.to_string()));
     }
     if kind == "NodePort" || kind == "LoadBalancer" {
-        let ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
-        let ports = ports.chain([&spec["healthCheckNodePort"]]).filter_map(Value::as_u64);
-        held.extend(ports.map(|port| port.to_string()));
+        held.extend(node_ports(spec).map(|port| port.to_string()));
     }
     held.sort_unstable();
     held.dedup();
     held
+}
+
+/// The ports of the nodes that a Service names, whether or not it has them.
+pub(super) fn node_ports(spec: &Value) -> impl Iterator<Item = i64> {
+    let ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
+    ports.chain([&spec["healthCheckNodePort"]]).filter_map(Value::as_i64).filter(|port| *port != 0)
 }
 
 /// The addresses that a Service names.

@@ -47,6 +47,8 @@ pub(super) struct Side {
     is_named: fn(&str) -> bool,
     /// The Services that are or were of the type `ExternalName`, by name.
     elsewhere: BTreeSet<String>,
+    /// The ports of the nodes that such Services have said.
+    said: BTreeSet<i64>,
 }
 
 /// What came of a step.
@@ -81,8 +83,9 @@ impl fmt::Display for Taken {
 
 impl Side {
     pub(super) fn new(target: &Arc<Target>, heirs: Heirs, is_named: fn(&str) -> bool) -> Result<Self> {
-        let mut side =
-            Self { client: Client::new(target), heirs, picked: shown::picked()?, is_named, elsewhere: BTreeSet::new() };
+        let (client, picked, elsewhere, said) =
+            (Client::new(target), shown::picked()?, BTreeSet::new(), BTreeSet::new());
+        let mut side = Self { client, heirs, picked, is_named, elsewhere, said };
         side.make_other()?;
         Ok(side)
     }
@@ -216,15 +219,15 @@ impl Side {
     }
 
     /// The names of the Services that have that port of the nodes.
-    pub(super) fn port_holders(&mut self, port: u64) -> Result<Vec<String>> {
+    pub(super) fn port_holders(&mut self, port: i64) -> Result<Vec<String>> {
         let services = self.all(About::Service)?.into_iter();
         let has = |service: &Value| holdings::held(&service["spec"]).contains(&port.to_string());
         Ok(services.filter(has).filter_map(|service| Some(service["metadata"]["name"].as_str()?.to_owned())).collect())
     }
 
-    /// Whether a Service has that port of the nodes.
-    pub(super) fn has_port(&mut self, port: u64) -> Result<bool> {
-        Ok(!self.port_holders(port)?.is_empty())
+    /// Whether a Service of the type `ExternalName` has ever said that port of the nodes.
+    pub(super) fn has_been_said(&self, port: i64) -> bool {
+        self.said.contains(&port)
     }
 
     /// All Services, and all addresses.
@@ -324,14 +327,14 @@ impl Side {
     }
 
     fn taken(&mut self, step: &Step, code: u16, mut body: Value) -> Taken {
-        let before = step.is_dry().then(|| self.elsewhere.clone());
+        let before = step.is_dry().then(|| (self.elsewhere.clone(), self.said.clone()));
         if code == CREATED && step.about == About::Service {
             self.elsewhere.remove(&step.name);
         }
         self.plain(&mut body, Depth::Asked);
         // What was only tried has not been.
         if let Some(before) = before {
-            self.elsewhere = before;
+            (self.elsewhere, self.said) = before;
         }
         Taken { code, body: shown::without_picks(&self.picked, self.is_named, &body) }
     }
@@ -358,9 +361,11 @@ impl Side {
     /// Takes out what the real server keeps of a Service and does not always show.
     fn without_unseen(&mut self, body: &mut Value) {
         let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let said: Vec<_> = holdings::node_ports(&body["spec"]).collect();
         let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
         if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
             self.elsewhere.insert(name.clone());
+            self.said.extend(said);
         }
         // The real server keeps what an ExternalName has no use for, and does not show it until the type changes again.
         if self.elsewhere.contains(&name) {

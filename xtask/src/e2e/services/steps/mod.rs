@@ -122,6 +122,15 @@ impl Step {
         Self { name: self.name.clone(), body: self.body.clone(), query, ..*self }
     }
 
+    /// The same write, which says nothing of the spec.
+    pub(super) fn without_spec(&self) -> Self {
+        let mut body = self.body.clone();
+        if let Some(parts) = body.as_object_mut() {
+            parts.remove("spec");
+        }
+        Self { name: self.name.clone(), body, ..*self }
+    }
+
     /// Where the object is that it is about.
     pub(super) fn object(&self) -> String {
         format!("{}/{}", self.about.collection(self.version, self.namespace), self.name)
@@ -207,6 +216,16 @@ mod tests {
             assert!(!earnest.is_dry() && earnest.object() == step.object() && earnest.body == step.body, "{step}");
             assert_eq!(step.path().contains("force=true"), earnest.path().contains("force=true"), "{step}");
         }
+    }
+
+    #[test]
+    fn a_step_without_its_spec_is_the_same_write_otherwise() {
+        let body = json!({"spec": {"type": "ClusterIP"}, "status": {"loadBalancer": {}}});
+        let step =
+            Step { method: Method::Merge, part: "status", query: "dryRun=All", body, ..Step::late_create(USUAL) };
+        let plain = step.without_spec();
+        assert_eq!((plain.path(), plain.method, plain.name.as_str()), (step.path(), step.method, "late"));
+        assert_eq!(plain.body, json!({"status": {"loadBalancer": {}}}));
     }
 
     #[test]
