@@ -125,7 +125,7 @@ fn ports(random: &mut Seeded, named: bool) -> Value {
             let own = ["a", "b", "c"][index];
             port["name"] = json!(some(random, 6, &["a", "b"]).unwrap_or(own));
         }
-        if let Some(protocol) = some(random, 3, &["TCP", "UDP"]) {
+        if let Some(protocol) = some(random, 3, &["TCP", "UDP", "SCTP"]) {
             port["protocol"] = json!(protocol);
         }
         if named && let Some(on_nodes) = some(random, 3, &PORTS) {
@@ -198,7 +198,34 @@ fn spec(random: &mut Seeded) -> Value {
     if random.below(16) == 0 {
         spec["externalIPs"] = json!(["1.2.3.4"]);
     }
+    traffic(random, &mut spec);
     spec
+}
+
+/// What is said of where traffic goes and comes from, right or wrong.
+fn traffic(random: &mut Seeded, spec: &mut Value) {
+    if let Some(affinity) = some(random, 8, &["ClientIP", "ClientIP", "ClientIP", "None"]) {
+        spec["sessionAffinity"] = json!(affinity);
+        if let Some(seconds) = some(random, 2, &[10, 86_400, 10, 0, 86_401]) {
+            spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": seconds}});
+        }
+    }
+    if let Some(policy) = some(random, 8, &["Local", "Cluster"]) {
+        spec["internalTrafficPolicy"] = json!(policy);
+    }
+    if let Some((field, value)) =
+        some(random, 48, &[("sessionAffinity", "Other"), ("internalTrafficPolicy", "Other"), ("sessionAffinity", "")])
+    {
+        spec[field] = json!(value);
+    }
+    let one_in = if spec["type"] == "LoadBalancer" { 4 } else { 48 };
+    if let Some(ranges) = some(
+        random,
+        one_in,
+        &[["10.0.0.0/8", "2001:db8::/32"], ["10.0.0.0/8", " 192.0.2.0/24"], ["192.0.2.0/24", "wrong"]],
+    ) {
+        spec["loadBalancerSourceRanges"] = json!(ranges);
+    }
 }
 
 /// A few fields of any spec, and some that go.
