@@ -1,5 +1,5 @@
-//! Launchers for the real parts: etcd, kube-apiserver, kube-controller-manager, kubectl, CNI plugins, and the `cadastre` program
-//! itself, server, controller and agent, as processes.
+//! Launchers for the real parts: etcd, kube-apiserver, kube-controller-manager, kubectl, CNI plugins, whereabouts' controller, and the
+//! `cadastre` program itself, server, controller and agent, as processes.
 //!
 //! Everything listens on loopback, on ports that were free, and keeps its data and its log in a folder that it is
 //! given. A part that is dropped is killed and waited for. Starting waits until the part serves, and fails with the end
@@ -16,6 +16,7 @@ mod http;
 mod kube_apiserver;
 mod kube_controller_manager;
 mod kubectl;
+mod node_slice_controller;
 mod plugin;
 mod ports;
 mod process;
@@ -33,6 +34,7 @@ pub use etcd::{Etcd, EtcdCluster};
 pub use kube_apiserver::KubeApiserver;
 pub use kube_controller_manager::KubeControllerManager;
 pub use kubectl::Kubectl;
+pub use node_slice_controller::NodeSliceController;
 pub use plugin::Plugin;
 pub use ports::free_ports;
 pub use said::Said;
