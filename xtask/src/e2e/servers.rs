@@ -256,7 +256,10 @@ fn parts_for(plan: &[(Suite, Vec<Place>)]) -> Vec<Part> {
                 // The control is its own judge and has no networks; ours needs no server.
                 let ours = places.iter().any(|place| *place != Place::Control);
                 need(if ours { &[Part::Cnitool, Part::Bridge] } else { &[] });
-                need(if places.contains(&Place::Control) { &whereabouts::PARTS } else { &[] });
+                if places.contains(&Place::Control) {
+                    need(&whereabouts::PARTS);
+                    need(&[Part::NodeSliceController]);
+                }
             }
             _ => {}
         }
@@ -299,6 +302,7 @@ mod tests {
         assert_eq!(parts_for(&[(Suite::Kcm, vec![Place::Control])]).len(), 4);
         assert!(parts_for(&[(Suite::Patch, vec![Place::Control])]).is_empty(), "a judge needs no server");
         assert_eq!(parts_for(&[(Suite::Cni, vec![Place::Embedded])]), [Part::Cnitool, Part::Bridge]);
-        assert!(parts_for(&[(Suite::Cni, vec![Place::Control])]).contains(&Part::Whereabouts));
+        let control = parts_for(&[(Suite::Cni, vec![Place::Control])]);
+        assert!(control.contains(&Part::Whereabouts) && control.contains(&Part::NodeSliceController));
     }
 }

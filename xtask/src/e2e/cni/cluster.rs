@@ -91,7 +91,7 @@ impl Setup<'_> {
     pub(crate) fn start(&self, folder: &Path) -> Result<Cluster> {
         fs::create_dir_all(folder)?;
         let cluster = match self.place {
-            Place::Control => self.control(folder)?,
+            Place::Control => self.control(folder, Kinds::Ours)?,
             _ => Cluster::ours(self.binary, self.home, self.flags, folder)?,
         };
         if self.home == Home::Beside {
@@ -100,14 +100,29 @@ impl Setup<'_> {
         Ok(cluster)
     }
 
-    fn control(&self, folder: &Path) -> Result<Cluster> {
+    /// The real server as whereabouts has it: with its kinds alone, and nobody who gives nodes their slices.
+    pub(super) fn of_whereabouts(&self, folder: &Path) -> Result<Cluster> {
+        fs::create_dir_all(folder)?;
+        self.control(folder, Kinds::Theirs)
+    }
+
+    fn control(&self, folder: &Path, kinds: Kinds) -> Result<Cluster> {
         let etcd = Etcd::start(&self.servers.part(Part::Etcd)?, &folder.join("etcd"))?;
         let server = self.servers.control(etcd.url(), folder)?;
         let kubectl = Kubectl::new(&self.servers.part(Part::Kubectl)?, server.kubeconfig(), &folder.join("home"));
-        for manifest in ["crds", "rbac"] {
+        let apply = |manifest: &str| -> Result<()> {
             let text = printed(Command::new(self.binary).args(["manifests", manifest]))?;
-            asked(&kubectl, &["apply", "--server-side", "-f", "-"], &text)?;
+            asked(&kubectl, &["apply", "--server-side", "-f", "-"], &text).map(drop)
+        };
+        match kinds {
+            Kinds::Ours => apply("crds")?,
+            Kinds::Theirs => {
+                for file in self.servers.parts()?.kept(Part::Whereabouts) {
+                    asked(&kubectl, &["create", "-f", &file.display().to_string()], "")?;
+                }
+            }
         }
+        apply("rbac")?;
         asked(&kubectl, &["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"], "")?;
         // No controller makes it, and pods are to have one.
         asked(&kubectl, &["create", "serviceaccount", "default"], "")?;
@@ -125,6 +140,13 @@ impl Setup<'_> {
         let server = Server::Control(Box::new(server), etcd);
         Ok(Cluster::new(self.binary, self.flags, folder, (address, target), server, configs))
     }
+}
+
+/// Whose kinds of objects the real server knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kinds {
+    Ours,
+    Theirs,
 }
 
 /// What accounts may do, and what they may not.
@@ -221,6 +243,28 @@ impl Cluster {
     pub(super) fn kubectl(&self) -> Result<Kubectl> {
         let parts = parts::ensure(&[Part::Kubectl])?;
         Ok(Kubectl::new(&parts.binary(Part::Kubectl), &self.peoples_config, &self.folder.join("home")))
+    }
+
+    /// Tells the server our kinds, where whereabouts' own are, as people are told to.
+    pub(super) fn apply_kinds(&self) -> Result<()> {
+        let text = printed(Command::new(&self.binary).args(["manifests", "crds", "--for", "slice"]))?;
+        asked(&self.kubectl()?, &["apply", "--server-side", "--force-conflicts", "-f", "-"], &text)?;
+        // Until then the kinds before are those that objects are held against.
+        let pool = json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "NodeSlicePool", "metadata": {"name": "never"},
+            "spec": {"range": "10.0.0.0/8", "sliceSize": "/20"}, "status": {"epoch": 1, "allocations": []},
+        });
+        let mut api = self.api();
+        eventually(LIMIT, || {
+            let kept = api.ask(Method::Post, &format!("{SLICE_POOLS}?dryRun=All"), &pool)?;
+            ensure!(kept["status"]["epoch"] == 1, "fields of ours are dropped: {kept}");
+            Ok(())
+        })
+    }
+
+    /// Whom people come as, who may do everything.
+    pub(super) fn peoples_config(&self) -> &Path {
+        &self.peoples_config
     }
 
     /// A client of its own.

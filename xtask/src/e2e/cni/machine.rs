@@ -187,12 +187,24 @@ impl Machine {
 
     /// The same with a whole configuration.
     pub(crate) fn call_with(&self, call: &str, conf: &Value, sandbox: &Sandbox, kill: Option<Duration>) -> Result<End> {
+        self.call_of(&self.plugin, call, conf, sandbox, kill)
+    }
+
+    /// The same of another plugin that is on this machine.
+    pub(crate) fn call_of(
+        &self,
+        plugin: &Path,
+        call: &str,
+        conf: &Value,
+        sandbox: &Sandbox,
+        kill: Option<Duration>,
+    ) -> Result<End> {
         let Sandbox { namespace, pod, uid, container, netns } = sandbox;
         let mut variables = attachment(call, pod, container, IFNAME);
         let args = format!("IgnoreUnknown=true;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={pod};K8S_POD_UID={uid}");
         variables.insert("CNI_ARGS".to_owned(), args);
         variables.insert("CNI_NETNS".to_owned(), netns.display().to_string());
-        let plugin = Plugin::new(&self.plugin)
+        let plugin = Plugin::new(plugin)
             .with("NODENAME", &self.name)
             .with("CADASTRE_STATE_DIR", &self.state_dir().display().to_string())
             .with("CADASTRE_BOOT_ID", &self.boot());

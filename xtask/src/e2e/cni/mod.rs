@@ -1,6 +1,7 @@
 //! The suite `cni`: pod addresses on secondary networks. The control is the real whereabouts on a real kube-apiserver.
 //!
-//! The tables of [`vector`] are asked of both, and on networks without slices the two of them share pools on that server. What only ours promises is asked of ours alone: real networks that a real main plugin
+//! The tables of [`vector`] are asked of both, and on networks without slices the two of them share pools on that server; ours takes over networks
+//! on which whereabouts and its controller were at work. What only ours promises is asked of ours alone: real networks that a real main plugin
 //! makes, `kill -9` while addresses are given and come back, a full and a read-only disk, damaged journals, and many nodes at once. What the plugin
 //! answered is written down by whoever asked, and held against its journal at the end.
 
@@ -14,6 +15,7 @@ mod examples;
 mod judge;
 mod killed;
 pub(crate) mod machine;
+mod moving;
 mod network;
 mod ours;
 mod pooled;
@@ -108,6 +110,9 @@ fn clusters(
     let binary = servers::build("cadastre", "cadastre", options.quick)?;
     let setup = Setup { servers, place, binary: &binary, home: Home::Inside, flags: &[] };
     slices::run(&setup, options, folder, report)?;
+    if place == Place::Control {
+        moving::run(&setup, options, plugin, &folder.join("moving"), report);
+    }
     let cases = [reclaimed::CASES, spiderpool::CASES, examples::CASES];
     scene::run(&setup, options, plugin, &folder.join("scenes"), &cases, report)?;
     let chosen = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only));
