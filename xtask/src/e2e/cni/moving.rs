@@ -183,6 +183,12 @@ impl Live {
 
     /// A pod goes, with the configuration that it was started with: its DEL, then its namespace, then the API forgets it.
     fn end(&mut self, by: By, name: &str) -> Result<()> {
+        let pod = self.del(by, name)?;
+        self.forget(&pod)
+    }
+
+    /// Its DEL alone.
+    fn del(&mut self, by: By, name: &str) -> Result<Pod> {
         let mut pod = self.pods.remove(name).with_context(|| format!("no {name}"))?;
         if by == By::Theirs {
             // It refuses any other, and so is only asked with this one: after a change back, or by who has put its binary in the place of ours.
@@ -190,8 +196,14 @@ impl Live {
         }
         let said = self.call(by, "DEL", &pod.conf, pod.node, &pod.sandbox)?;
         ensure!(matches!(said, End::Answered(_)), "DEL of {name} by {by:?}: {said:?}");
+        Ok(pod)
+    }
+
+    /// The rest.
+    fn forget(&mut self, pod: &Pod) -> Result<()> {
         pod.sandbox.vanish()?;
-        self.api.ask(Method::Delete, &format!("{PODS}/{name}"), &json!({"gracePeriodSeconds": 0})).map(drop)
+        let path = format!("{PODS}/{}", pod.sandbox.pod);
+        self.api.ask(Method::Delete, &path, &json!({"gracePeriodSeconds": 0})).map(drop)
     }
 
     /// Waits until pools, reservations and journals say what is known; how long that took.
@@ -334,8 +346,10 @@ fn adopted(setup: &Setup<'_>, plugin: &Path, folder: &Path) -> Result<String> {
     ensure!(live.slices("it stays", |_| true)? == slices, "slices moved when the type did");
 
     // Each deletes a pod of the other, and whereabouts one of its own.
-    live.end(By::Ours, "pod-0")?;
+    let deleted = live.del(By::Ours, "pod-0")?;
+    // Its namespace is there, so nobody but the plugin says that it is free.
     let ours = live.expect().context("of a DEL by ours of a pod of whereabouts")?;
+    live.forget(&deleted)?;
     for name in [&new[0], &new[3]] {
         live.end(By::Theirs, name)?;
     }
