@@ -86,7 +86,7 @@ impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         let code = match error {
             LockError::Io { .. } => Code::Io,
-            LockError::Busy { .. } => Code::TryLater,
+            LockError::Busy { .. } | LockError::NoThread { .. } => Code::TryLater,
         };
         Self::new(code, error.to_string())
     }

@@ -34,6 +34,16 @@ pub enum LockError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody else held it, and the system had no thread to wait with.
+    #[error(
+        "{path} is locked by another process, and waiting for it takes a thread that could not be started: {source}"
+    )]
+    NoThread {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Somebody else held it all the while.
     #[error("{path} was locked by another process for {} s", waited.as_secs())]
     Busy {
@@ -61,11 +71,13 @@ impl Lock {
         }
         // The system queues waiters in order but knows no deadline. So a thread waits in the queue, and who asked waits for it.
         let (sender, receiver) = mpsc::sync_channel(1);
-        thread::spawn(move || {
+        // A storm of pods may be at the limit of processes, which threads count for.
+        let waiting = thread::Builder::new().spawn(move || {
             let locked = file.lock().map(|()| file);
             // Nobody listens any more after the deadline: the lock is dropped with the file.
             drop(sender.send(locked));
         });
+        waiting.map_err(|source| LockError::NoThread { path: path.display().to_string(), source })?;
         match receiver.recv_timeout(patience) {
             Ok(Ok(file)) => Ok(Self { _file: file }),
             Ok(Err(source)) => Err(told(source)),

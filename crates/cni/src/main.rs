@@ -15,8 +15,10 @@ fn main() -> ExitCode {
     // Whatever goes wrong, a runtime reads JSON on stdout. A panic is a fault of ours; this is the last net.
     panic::set_hook(Box::new(|_| {}));
     let outcome = panic::catch_unwind(|| plugin::run(variable, stdin)).unwrap_or_else(|_| {
-        let failure =
-            Failure::new(Code::Internal, "cadastre-cni has a fault and stopped; nothing was given or taken back");
+        // What it had done until then nobody knows. Every call may be made again, and finds what the one before did.
+        let failure = Failure::new(Code::Internal, "cadastre-cni has a fault and stopped").with(
+            "what the call was to do may be done or not: the same call again finds what was, and a DEL takes it back",
+        );
         Outcome::failure(&failure, Version::NEWEST)
     });
     let mut stdout = outcome.stdout;

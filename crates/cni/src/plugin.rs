@@ -255,7 +255,8 @@ impl<V: Fn(&str) -> String> Call<'_, V> {
         if settings.ranges.is_empty() {
             return Ok(());
         }
-        let request = Request { container: "", ifname: "", pod: "", uid: "", now: now() };
+        // Nobody can be called that. What others reserved has neither container nor interface, and whoever had neither would have that.
+        let request = Request { container: "-", ifname: "-", pod: "", uid: "", now: now() };
         if !self.conf.is_sliced {
             return give::could_give(&self.site(), request, &settings);
         }

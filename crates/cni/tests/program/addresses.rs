@@ -208,6 +208,16 @@ fn status_is_whether_add_could_be_served() {
 }
 
 #[test]
+fn status_is_not_served_by_what_others_reserved() {
+    let node = Node::whole("10.0.0.0/30", json!({}));
+    reserve(&node, "10.0.0.1", ["", "", ""]);
+    assert!(node.call("STATUS").exec().is_silent());
+    sequence(&node, 1);
+    let (code, message, _) = node.call("STATUS").exec().failure();
+    assert!(code == 50 && message.contains("no address of 10.0.0.0/30 is free"), "{message}");
+}
+
+#[test]
 fn status_tells_what_is_wrong_apart_from_what_is_not_there_yet() {
     let node = Node::whole("10.0.0.0/24", json!({}));
     let status = |pointer: &str, value: Value| node.call("STATUS").conf(pointer, value).exec().failure();

@@ -153,6 +153,21 @@ fn a_mend_that_was_cut_off_at_any_step_gives_nothing_twice() {
 }
 
 #[test]
+fn who_would_wait_for_others_without_a_thread_is_to_come_later() {
+    let node = Node::whole("10.0.0.0/24", json!({}));
+    node.add("a");
+    let lock = Lock::take(&node.place(), PATIENCE).unwrap();
+    // No system starts a thread with such a stack: it refuses, as it does at a limit of processes.
+    let starved = |call: &str| node.of(call, "b").with("RUST_MIN_STACK", "1152921504606846976").exec();
+    for call in ["ADD", "DEL"] {
+        let (code, message, _) = starved(call).failure();
+        assert!(code == 11 && message.contains("a thread that could not be started"), "{call}: {code} {message}");
+    }
+    drop(lock);
+    assert_eq!(starved("ADD").ips(), ["10.0.0.2/24"], "it needs one only to wait");
+}
+
+#[test]
 fn a_first_commit_that_was_cut_off_gave_nothing() {
     let node = Node::whole("10.0.0.0/24", json!({}));
     node.add("lost");
