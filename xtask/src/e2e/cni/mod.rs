@@ -2,7 +2,8 @@
 //!
 //! The tables of [`vector`] are asked of both, and on networks without slices the two of them share pools on that server; ours takes over networks
 //! on which whereabouts and its controller were at work. What only ours promises is asked of ours alone: real networks that a real main plugin
-//! makes, `kill -9` while addresses are given and come back, a full and a read-only disk, damaged journals, and many nodes at once. What the plugin
+//! makes, `kill -9` while addresses are given and come back, and before each system call of that, a full and a read-only disk, damaged journals,
+//! and many nodes at once. What the plugin
 //! answered is written down by whoever asked, and held against its journal at the end.
 
 pub(crate) mod books;
@@ -24,6 +25,7 @@ mod scene;
 mod side;
 mod slices;
 mod spiderpool;
+mod steps;
 mod storm;
 mod vector;
 
@@ -90,6 +92,7 @@ pub(super) fn run(servers: &Servers, options: &Options, place: Place, report: &m
     case("a full and a read-only disk", &|folder| disk::run(&plugin, folder));
     let damages = if options.quick { QUICK_DAMAGES } else { DAMAGES };
     case("a damaged journal", &|folder| damage::run(&plugin, folder, damages, seed).map(Outcome::Ok));
+    case("killed before each system call", &|folder| steps::run(&plugin, folder, options.quick).map(Outcome::Ok));
     let calls = options.rounds.map_or(if options.quick { QUICK_CALLS } else { CALLS }, u64::from);
     let storm = Storm { nodes: 4, hands: 4, calls, killed: KILLED, seed };
     case("killed while it gives and takes back", &|folder| storm.run(&plugin, folder).map(Outcome::Ok));
