@@ -28,6 +28,11 @@ impl SmallDisk {
         mount(&["-o", if protected { "remount,ro" } else { "remount,rw" }], &self.folder)
     }
 
+    /// Where it is.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn ballast(&self) -> PathBuf {
         self.folder.join("ballast")
     }

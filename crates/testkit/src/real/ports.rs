@@ -91,8 +91,8 @@ mod tests {
     fn ports_are_free_and_different() {
         let ports: [u16; 8] = free_ports().unwrap();
         let more: [u16; 8] = free_ports().unwrap();
-        let hold = |port: &u16| soon("a port is not free", || TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).ok());
-        let held: Vec<_> = ports.iter().chain(&more).map(hold).collect();
+        let listen = |port: &u16| soon("a port is not free", || TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).ok());
+        let held: Vec<_> = ports.iter().chain(&more).map(listen).collect();
         assert_eq!(held.len(), 16);
     }
 

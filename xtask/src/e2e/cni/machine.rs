@@ -236,6 +236,13 @@ impl Machine {
         Ok(())
     }
 
+    /// How often its agents have said that.
+    pub(crate) fn says(&self, what: &str) -> Result<usize> {
+        let log = self.folder.join("agent.log");
+        let said = fs::read_to_string(&log).with_context(|| format!("no {}", log.display()))?;
+        Ok(said.matches(what).count())
+    }
+
     /// Who holds which addresses of a network, as its journal says.
     pub(crate) fn journal(&self, network: &Network) -> Result<Vec<(Attachment, Vec<String>)>> {
         books::journal(&self.state_dir().join(&network.name))

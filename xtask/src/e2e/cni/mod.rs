@@ -6,6 +6,7 @@
 //! and many nodes at once. What the plugin
 //! answered is written down by whoever asked, and held against its journal at the end.
 
+mod agent_disk;
 pub(crate) mod books;
 mod call;
 pub(crate) mod cluster;
@@ -116,7 +117,7 @@ fn clusters(
     if place == Place::Control {
         moving::run(&setup, options, plugin, &folder.join("moving"), report);
     }
-    let cases = [reclaimed::CASES, spiderpool::CASES, examples::CASES];
+    let cases = [reclaimed::CASES, agent_disk::CASES, spiderpool::CASES, examples::CASES];
     scene::run(&setup, options, plugin, &folder.join("scenes"), &cases, report)?;
     let chosen = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only));
     let seed = options.seed();

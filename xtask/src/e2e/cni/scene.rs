@@ -3,6 +3,7 @@
 //! Most cases only wait for agents, so they are made together; those that take something away from all of them are made alone, after
 //! them. What must not happen is shown by something later that did.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use super::machine::{GIVEN_BACK, Machine, Network, Sandbox};
 use crate::e2e::Options;
 use crate::e2e::method::Method;
 use crate::e2e::report::{Outcome, Report};
+use crate::e2e::small_disk::SmallDisk;
 
 /// The namespace of pods, where it does not matter.
 pub(super) const DEFAULT: &str = "default";
@@ -39,6 +41,18 @@ pub(super) struct Case {
     pub(super) with: With,
     pub(super) run: fn(&mut Scene<'_>) -> Result<String>,
 }
+
+/// The error of a case that cannot be tried on this machine, and why.
+#[derive(Debug)]
+struct NotHere(String);
+
+impl fmt::Display for NotHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotHere {}
 
 /// See the module.
 pub(super) struct Scene<'a> {
@@ -80,7 +94,11 @@ pub(super) fn run(
     };
     let (together, alone): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, case)| case.with == With::Others);
     let mut tell = |case: &Case, outcome: Result<String>, took| {
-        let outcome = outcome.map_or_else(|why| Outcome::Failed(format!("{why:#}")), Outcome::Ok);
+        let outcome = match outcome {
+            Ok(said) => Outcome::Ok(said),
+            Err(why) if why.is::<NotHere>() => Outcome::NotRun(format!("{why:#}")),
+            Err(why) => Outcome::Failed(format!("{why:#}")),
+        };
         report.case(SUITE, setup.place, case.name, &outcome, took);
     };
     let ends: Vec<_> = thread::scope(|scope| {
@@ -111,6 +129,14 @@ impl<'a> Scene<'a> {
     pub(super) fn share(&mut self) {
         let range = format!("10.{}.1.0/24", self.number);
         self.network = Network::shared(&format!("{}-shared", self.case), &range, self.cluster);
+    }
+
+    /// Makes the state directory of a node that is to come a small disk of its own.
+    pub(super) fn disk(&self, name: &str, size: u32) -> Result<SmallDisk> {
+        let folder = self.folder.join(format!("{}-{name}", self.case)).join("state");
+        let not_here =
+            |why| NotHere(format!("a full disk needs a disk of its own, and only root may mount one: {why:#}"));
+        Ok(SmallDisk::mount(&folder, size).map_err(not_here)?)
     }
 
     /// A node of this case with its agent, which has a slice if the network has any.
