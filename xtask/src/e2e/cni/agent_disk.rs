@@ -61,10 +61,9 @@ fn starved(scene: &mut Scene<'_>) -> Result<String> {
         let journal = fs::read(place.journal())?;
         gone.vanish()?;
         match fault {
-            Fault::FullAndDamaged => tries(&machine, 1)?,
             Fault::Full => drop(machine.forgets(&scene.network, &[gone])?),
-            // There is nothing else to be written yet.
-            Fault::ReadOnly => tries(&machine, 1)?,
+            // A damaged journal is all that an agent sees to; in the other case there is nothing but the address to be written yet.
+            Fault::FullAndDamaged | Fault::ReadOnly => tries(&machine, 1)?,
         }
         scene.network.ipam["node_slice_size"] = json!(format!("/{size}"));
         let network = scene.network.clone();

@@ -357,7 +357,7 @@ fn torn(scene: &Scene<'_>) -> Result<()> {
     let journal = scene.state("first").join(NETWORK).join("journal");
     let end = used(&journal)?;
     scene.add_each(&["lost"])?;
-    let unfinished = (end + used(&journal)?) / 2;
+    let unfinished = end.midpoint(used(&journal)?);
     OpenOptions::new().write(true).open(&journal)?.set_len(unfinished)?;
     Ok(())
 }
@@ -370,16 +370,16 @@ fn used(journal: &Path) -> Result<u64> {
 /// So much has ended that the next commit writes the journal anew.
 fn many_ended(scene: &Scene<'_>) -> Result<()> {
     scene.add_each(&["a", "b", "c"])?;
-    let (place, boot) = (Place::new(&scene.state("first"), NETWORK), BootId::UNKNOWN);
-    let lock = Lock::take(&place, PATIENCE)?;
-    let renewal = Renewal { id: [1; 16], boot };
-    let (journal, image) = Journal::open(&place, &lock)?;
+    let (folder, unknown) = (Place::new(&scene.state("first"), NETWORK), BootId::UNKNOWN);
+    let lock = Lock::take(&folder, PATIENCE)?;
+    let renewal = Renewal { id: [1; 16], boot: unknown };
+    let (journal, image) = Journal::open(&folder, &lock)?;
     let book = image.book();
     let hold = |sequence: u64| {
         Record::Hold(Holding {
             sequence,
             at: 0,
-            boot,
+            boot: unknown,
             origin: Origin::Add,
             container: format!("ended-{sequence}").into(),
             ifname: IFNAME.into(),
@@ -394,12 +394,12 @@ fn many_ended(scene: &Scene<'_>) -> Result<()> {
     let first = book.next();
     let holds: Vec<_> = (first..first + ENDED).map(hold).collect();
     journal.commit(&book, &holds, renewal)?;
-    let (journal, image) = Journal::open(&place, &lock)?;
+    let (journal, image) = Journal::open(&folder, &lock)?;
     let book = image.book();
     let end = |of: u64| Record::End(End { sequence: of + ENDED, at: 0, of, reason: Reason::Del });
     let ends: Vec<_> = (first..first + ENDED).map(end).collect();
     journal.commit(&book, &ends, renewal)?;
-    let rewrites = Image::read(&place)?.header().map(|header| header.rewrites);
+    let rewrites = Image::read(&folder)?.header().map(|header| header.rewrites);
     ensure!(rewrites == Some(0), "it was written anew too early");
     Ok(())
 }
