@@ -62,12 +62,8 @@ impl Ours<'_> {
             machine.add(&network, &sandbox)?;
             sandboxes.push(sandbox);
         }
-        let shown = |api: &mut Api| -> Result<usize> {
-            let pools = api.list(IP_POOLS)?;
-            Ok(pools.iter().filter_map(|pool| pool["spec"]["allocations"].as_object()).map(Map::len).sum())
-        };
         eventually(PATIENCE, || {
-            ensure!(shown(&mut api)? == VANISHING, "not all addresses are shown");
+            ensure!(entries(&mut api)? == VANISHING, "not all addresses are shown");
             Ok(())
         })?;
         let began = Instant::now();
@@ -76,7 +72,7 @@ impl Ours<'_> {
         }
         eventually(PATIENCE, || {
             ensure!(machine.journal(&network)?.is_empty(), "the journal has some");
-            ensure!(shown(&mut api)? == 0, "IPPools have some");
+            ensure!(entries(&mut api)? == 0, "IPPools have some");
             Ok(())
         })?;
         Ok(began.elapsed().as_secs_f64() * 1e9)
@@ -115,16 +111,22 @@ impl Ours<'_> {
         Ok([(Pace::InTurn, Outcome::new(in_turn)), (Pace::Burst, Outcome::new(burst))])
     }
 
-    /// What goes from the server to a node of a large cluster: when its agent starts, when a further node joins, and when pods come and
-    /// go on it, without their agent, which would tell of them.
+    /// What goes from the server to a node of a large cluster: when its agent starts, when a further node joins, when pods come and go on
+    /// another node, and when they do on this one, without their agent, which would tell of them. And what objects there are.
     pub(super) fn load(&self, folder: &Path) -> Result<Vec<(Metric, f64)>> {
         let cluster = Cluster::ours(self.cadastre, Home::Inside, &[], folder)?;
         let meter = Meter::start(cluster.address())?;
         let metered = meter.kubeconfig(&cluster, folder)?;
+        let other = Machine::new(&cluster, self.plugin, folder, "node-00001.example.org")?;
         let cluster = cluster.reached_by(metered);
         let mut api = cluster.api();
-        let networks: Vec<Network> =
-            (0..NETWORKS).map(|number| Network::sliced(&format!("net-{number}"), CASE, "10.0.0.0/8", "/22")).collect();
+        let network = |number| {
+            let mut network = Network::sliced(&format!("net-{number}"), CASE, "10.0.0.0/8", "/22");
+            // The plugin could ask the server, and whatever that answered would be counted.
+            network.ipam["kubernetes"] = json!({"kubeconfig": cluster.agents_config});
+            network
+        };
+        let networks: Vec<Network> = (0..NETWORKS).map(network).collect();
         for network in &networks {
             api.define(&network.name, network.ipam.clone())?;
         }
@@ -139,6 +141,7 @@ impl Ours<'_> {
             Ok(())
         };
         all_have(MANY)?;
+        let (objects, largest) = objects(&mut cluster.api())?;
         let machine = Machine::new(&cluster, self.plugin, folder, "node-00000.example.org")?;
         machine.start_agent()?;
         for network in &networks {
@@ -150,6 +153,13 @@ impl Ours<'_> {
         cluster.api().ask(Method::Post, NODES, &node)?;
         all_have(MANY + 1)?;
         let joined = meter.rest() - started;
+        other.start_agent()?;
+        for network in &networks {
+            other.granted(network, 1)?;
+        }
+        let before = meter.rest();
+        come_and_go(&other, &networks, &mut cluster.api())?;
+        let others = meter.rest() - before;
         machine.kill_agent()?;
         let before = meter.rest();
         for (number, network) in networks.iter().enumerate() {
@@ -160,9 +170,58 @@ impl Ours<'_> {
             }
         }
         let path = meter.rest() - before;
-        let all = [(Load::Start, started), (Load::Join, joined), (Load::Path, path)];
+        let all = [
+            (Load::Start, started),
+            (Load::Join, joined),
+            (Load::Others, others),
+            (Load::Path, path),
+            (Load::Objects, objects),
+            (Load::Largest, largest),
+        ];
         Ok(all.into_iter().map(|(load, bytes)| (Metric::Load(load), exact(bytes))).collect())
     }
+}
+
+/// How many entries all `IPPool`s have.
+fn entries(api: &mut Api) -> Result<usize> {
+    let pools = api.list(IP_POOLS)?;
+    Ok(pools.iter().filter_map(|pool| pool["spec"]["allocations"].as_object()).map(Map::len).sum())
+}
+
+/// How many objects there are of slices and addresses, and how many bytes the largest has.
+fn objects(api: &mut Api) -> Result<(u64, u64)> {
+    let (mut count, mut largest) = (0, 0);
+    for kind in [SLICE_POOLS, IP_POOLS, RESERVATIONS] {
+        for object in api.list(kind)? {
+            count += 1;
+            largest = largest.max(object.to_string().len());
+        }
+    }
+    Ok((count, largest as u64))
+}
+
+/// Pods are given addresses of each network, which the API shows, and give them back, which it shows too.
+fn come_and_go(machine: &Machine, networks: &[Network], api: &mut Api) -> Result<()> {
+    let mut sandboxes = Vec::new();
+    for network in networks {
+        for pod in 0..PODS {
+            let sandbox = machine.sandbox("default", &format!("{}-{pod}", network.name), "")?;
+            machine.add(network, &sandbox)?;
+            sandboxes.push((network, sandbox));
+        }
+    }
+    eventually(PATIENCE, || {
+        ensure!(entries(api)? == sandboxes.len(), "not all addresses are shown");
+        ensure!(api.list(RESERVATIONS)?.len() == sandboxes.len(), "not all reservations are shown");
+        Ok(())
+    })?;
+    for (network, sandbox) in &sandboxes {
+        machine.del(network, sandbox)?;
+    }
+    eventually(PATIENCE, || {
+        ensure!(entries(api)? == 0 && api.list(RESERVATIONS)?.is_empty(), "something is left");
+        Ok(())
+    })
 }
 
 /// A cluster with one network and one node, whose agent ends before its server does.

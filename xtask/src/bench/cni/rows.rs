@@ -45,6 +45,12 @@ pub(super) enum Load {
     Join,
     /// Pods come and go.
     Path,
+    /// Pods come and go on another node.
+    Others,
+    /// None of these: how many objects there are for the slices of all nodes.
+    Objects,
+    /// How many bytes the largest of them has.
+    Largest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +85,7 @@ impl Metric {
             },
             Self::Floor | Self::Slice(_) | Self::Reclaimed => Unit::Nanoseconds,
             // Nothing is a figure here.
-            Self::Load(Load::Path) => Unit::Number,
+            Self::Load(Load::Path | Load::Objects) => Unit::Number,
             Self::Load(_) => Unit::Bytes,
         }
     }
@@ -134,6 +140,11 @@ const FLOOR: &str = "floor";
 const DAY: f64 = 86_400e9;
 /// What it lists for each ADD at 5,000 nodes with 10 networks, at the least.
 const LISTED: f64 = 35e6;
+
+/// What an agent may be sent while 100 pods come and go elsewhere, in bytes. Nothing is about these pods: an entry, or a reservation, has
+/// more than 300 bytes, and each pod has both, made and deleted, so an agent that were told of them would be sent over 100 kB. What is
+/// left is what watches are sent in any case, such as bookmarks.
+const OTHERS: f64 = 20e3;
 
 /// All rows.
 pub(super) fn lines() -> Vec<Line> {
@@ -259,7 +270,7 @@ fn clusters() -> Vec<Line> {
             Part::Median,
             Target::Shown,
         ),
-        mirror("mirror-burst-p99", "99 % of them are not slower", Pace::Burst, Part::Tail, Target::Shown),
+        mirror("mirror-burst-p99", "99 % of them are not slower", Pace::Burst, Part::Tail, Target::AtMost(100e6)),
         line(
             "reclaimed",
             "20 sandboxes vanish without a DEL: the last of their addresses is free again",
@@ -281,6 +292,21 @@ fn clusters() -> Vec<Line> {
             Against::Nothing,
             Target::Shown,
         ),
+        line(
+            "load-others",
+            "what it sends to the agent of a node while 100 pods come and go on another node, with their agent",
+            Metric::Load(Load::Others),
+            Against::Nothing,
+            Target::AtMost(OTHERS),
+        ),
+        line(
+            "load-objects",
+            "how many objects there are for the slices of 5,000 nodes of 10 networks",
+            Metric::Load(Load::Objects),
+            Against::Nothing,
+            Target::AtMost(10.0),
+        ),
+        line("load-largest", "the largest of them", Metric::Load(Load::Largest), Against::Nothing, Target::AtMost(1e6)),
         line(
             "load-start",
             "what it sends to an agent that starts, until it has its slices of all of them",
