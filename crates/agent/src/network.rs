@@ -26,6 +26,9 @@ use crate::reclaim::{Pod, Pods, Suspicions};
 use crate::reservations::Reserved;
 use crate::survivors::Reading;
 
+/// Why it is told that a journal is lost.
+pub const LOST: &str = "JournalLost";
+
 /// What the metadata of a `NodeSlicePool` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolMeta {
@@ -347,7 +350,7 @@ impl Network {
                 "The journal of network {} on this node is lost: {why}. Nothing new is given until it is written anew from the IPPools",
                 self.name
             );
-            todo.causes.insert(Cause { reason: "JournalLost", message });
+            todo.causes.insert(Cause { reason: LOST, message });
             let unreadable: Vec<Cause> =
                 self.pools(shared).filter_map(|(slice, pool)| self.unreadable(pool, slice)).collect();
             // The slices stay granted, so what is missing in the new journal would be given again.

@@ -10,7 +10,7 @@ use cni::allocate::Liveness;
 use cni::journal::Holding;
 use controllers::slice::node::node_label;
 
-use crate::network::{Cause, Disk, Fetched, Local, Network, PoolMeta, Shared};
+use crate::network::{Cause, Disk, Fetched, LOST, Local, Network, PoolMeta, Shared};
 use crate::pool::{Allocation, PoolWrite, SeenPool};
 use crate::reclaim::{Doubt, Pod, Pods};
 use crate::reservations::{self, Reserved, SeenReservation, Step};
@@ -391,14 +391,18 @@ impl Plan {
         causes: &mut BTreeSet<Cause>,
         intents: &mut Vec<Intent>,
     ) {
-        let todo = network.step(self.shared());
+        let mut todo = network.step(self.shared());
+        let work = Key::Work(name.to_owned());
+        // Journal and grants are written one after the other, and read without the lock.
+        if self.waiting.busy.contains(&work) {
+            todo.causes.retain(|cause| cause.reason != LOST);
+        }
         causes.extend(todo.causes);
         let fetch = Key::Fetch(name.to_owned());
         if todo.fetch && self.waiting.is_free(&fetch, now) {
             self.waiting.busy.insert(fetch);
             intents.push(Intent::Fetch(name.to_owned()));
         }
-        let work = Key::Work(name.to_owned());
         if let Some(local) = todo.local.filter(|_| self.waiting.is_free(&work, now)) {
             let next = matches!(local, Local::Commit { .. }).then(|| network.next());
             self.waiting.begin(work, next);

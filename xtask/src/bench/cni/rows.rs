@@ -141,9 +141,8 @@ const DAY: f64 = 86_400e9;
 /// What it lists for each ADD at 5,000 nodes with 10 networks, at the least.
 const LISTED: f64 = 35e6;
 
-/// What an agent may be sent while 100 pods come and go elsewhere, in bytes. Nothing is about these pods: an entry, or a reservation, has
-/// more than 300 bytes, and each pod has both, made and deleted, so an agent that were told of them would be sent over 100 kB. What is
-/// left is what watches are sent in any case, such as bookmarks.
+/// What an agent may be sent while 100 pods come and go elsewhere, in bytes. Nothing is about these pods: of each an
+/// entry and a reservation are made and deleted, and no object comes in 200 bytes. What is left is what watches are sent in any case.
 const OTHERS: f64 = 20e3;
 
 /// All rows.

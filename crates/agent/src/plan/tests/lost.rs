@@ -66,6 +66,44 @@ fn a_lost_journal_is_not_written_anew_while_a_pool_cannot_be_read() {
     assert_eq!(world.held().keys().copied().collect::<Vec<_>>(), [ip(1)]);
 }
 
+/// The journal may be read before, and the grants after they name the new one.
+#[test]
+fn what_is_read_while_the_journal_is_written_anew_is_no_further_loss() {
+    let mut world = World::new(7);
+    world.rest();
+    assert!(world.add("a/one"));
+    world.read();
+    world.rest();
+    std::fs::remove_file(world.place().journal()).unwrap();
+    world.read();
+    let intents = world.plan.step(world.now, |_| Liveness::Alive);
+    let (mut mending, mut told) = (Vec::new(), 0);
+    for intent in intents {
+        match intent {
+            Intent::Work(_, local @ Local::Mend(_)) => mending.push(local),
+            Intent::Tell(Cause { reason: "JournalLost", .. }) => told += 1,
+            other => world.serve(other),
+        }
+    }
+    assert_eq!((mending.len(), told), (1, 1));
+    disk::work(&world.place(), &mending[0], cni::journal::BootId([1; 16])).unwrap();
+    let aside = world.place().journal().with_extension("aside");
+    std::fs::rename(world.place().journal(), &aside).unwrap();
+    world.read();
+    world.act(Liveness::Alive);
+    assert_eq!(world.has_told("JournalLost"), 0, "once more");
+    std::fs::rename(&aside, world.place().journal()).unwrap();
+    world.read();
+    world.plan.worked("net", true, world.now);
+    world.rest();
+    assert_eq!((world.has_told("JournalLost"), world.held().len()), (0, 1));
+    // What is lost again is told again.
+    std::fs::remove_file(world.place().journal()).unwrap();
+    world.read();
+    world.rest();
+    assert_eq!(world.has_told("JournalLost"), 1);
+}
+
 #[test]
 fn what_changes_nothing_is_not_done_all_the_time() {
     let mut world = World::new(7);
