@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::debug;
 
 use crate::trouble::Trouble;
@@ -30,6 +30,10 @@ const PAGE_BYTES: usize = 1 << 17;
 
 /// How many seconds one watch lasts; then it goes on with another.
 const WATCH_SECONDS: u64 = 290;
+/// How long the end of a watch is waited for after that. A server that went away while nothing could be sent ends nothing, and who only
+/// listens does not notice.
+const WATCH_GRACE: Duration = Duration::from_secs(10);
+
 /// An object as it is read, of which not all is kept.
 pub trait Revisioned: Clone + DeserializeOwned + Send + 'static {
     /// What is kept of it.
@@ -199,10 +203,13 @@ async fn watch<T: Revisioned, M>(
     let mut pause = FIRST_PAUSE;
     loop {
         let Ok(request) = watch_request(path, T::IS_PARTIAL, &revision) else { return };
-        match client.request_events::<T>(request).await {
+        let begun_at = Instant::now();
+        let over = begun_at + Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
+        let begun = timeout(PATIENCE, client.request_events::<T>(request)).await;
+        match begun.unwrap_or_else(|late| Err(kube::Error::Service(late.into()))) {
             Ok(events) => {
                 let mut events = std::pin::pin!(events);
-                while let Some(event) = events.next().await {
+                while let Ok(Some(event)) = timeout_at(over, events.next()).await {
                     let (object, is_there) = match event {
                         Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => (object, true),
                         Ok(WatchEvent::Deleted(object)) => (object, false),
@@ -227,6 +234,10 @@ async fn watch<T: Revisioned, M>(
         }
         if line.changes.is_closed() {
             return;
+        }
+        // A watch that lasted ended because its time was over: nothing was wrong, however little it told.
+        if begun_at.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -17,6 +17,11 @@ use tower::util::MapErrLayer;
 
 /// How long a connection is kept that nobody uses. A burst of writes has many at a time, each with buffers of its own.
 const IDLE: Duration = Duration::from_secs(2);
+/// After how long a connection on which nothing comes is asked for a sign of life, how often, and how many of these may be missed. A watch
+/// only listens: without this it would not notice that the server let it go while the network was cut.
+const SILENCE: Duration = Duration::from_secs(15);
+const PROBE: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
 
 #[derive(Args)]
 pub(crate) struct ClusterOptions {
@@ -82,6 +87,9 @@ fn client(config: Config) -> kube::Result<Client> {
     let mut plain = HttpConnector::new();
     plain.enforce_http(false);
     plain.set_connect_timeout(config.connect_timeout);
+    plain.set_keepalive(Some(SILENCE));
+    plain.set_keepalive_interval(Some(PROBE));
+    plain.set_keepalive_retries(Some(PROBES));
     let secure = config.rustls_https_connector_with_connector(plain)?;
     let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE)
