@@ -216,9 +216,17 @@ impl Plan {
         self.uid = Some(uid.unwrap_or_default().to_owned());
     }
 
-    /// The server answered at that time, in seconds since 1970.
+    /// The server said at that time, in seconds since 1970, what the node has.
     pub fn heard(&mut self, at: u64) {
         self.heard_at = self.heard_at.max(at);
+    }
+
+    /// The server said at that time which node there is. If it is not the one that we know, we are behind, and what we think that the node
+    /// has is not renewed: an answer alone does not say that the watches hear.
+    pub fn beat(&mut self, uid: Option<&str>, at: u64) {
+        if self.uid.as_ref().is_some_and(|known| known == uid.unwrap_or_default()) {
+            self.heard(at);
+        }
     }
 
     /// These are all `NodeSlicePool`s.

@@ -96,7 +96,8 @@ enum Done {
     Said(String, BTreeSet<String>, wire::Why),
     Answered(String, u64, Result<bool, String>),
     Settled(String, Result<Settled, String>),
-    Beat(bool),
+    /// And when it was asked, in seconds since 1970.
+    Beat(Result<Option<String>, String>, u64),
 }
 
 /// Serves the node until `stop` is over; what is under way has ended then.
@@ -213,7 +214,8 @@ impl Rim {
         if self.beat_at <= Instant::now() {
             self.beat_at = Instant::now() + BEAT;
             let (writer, paths) = (self.writer.clone(), self.paths.clone());
-            self.tasks.spawn(async move { Done::Beat(wire::beat(&writer, &paths).await) });
+            let asked_at = seconds();
+            self.tasks.spawn(async move { Done::Beat(wire::beat(&writer, &paths).await, asked_at) });
         }
         let (boot, now) = (self.options.boot, self.now());
         let liveness = |holding: &Holding<'_>| node::liveness_where(holding, boot, node::is_visible);
@@ -304,6 +306,9 @@ impl Rim {
         match done {
             Done::Fetched(name, outcome, why) => {
                 self.hear(why.as_deref(), false);
+                if why.is_none() {
+                    self.plan.heard(seconds());
+                }
                 self.plan.fetched(&name, outcome, now);
             }
             Done::Worked(name, local, outcome) => self.settle_work(&name, &local, &outcome, now),
@@ -328,7 +333,12 @@ impl Rim {
                 self.plan.answered(&name, sequence, answer.ok(), now);
             }
             Done::Settled(name, outcome) => self.settle_debts(&name, outcome, now),
-            Done::Beat(is_heard) => self.hear((!is_heard).then_some("no sign of life"), false),
+            Done::Beat(node, asked_at) => {
+                self.hear(node.as_ref().err().map(String::as_str), false);
+                if let Ok(uid) = node {
+                    self.plan.beat(uid.as_deref(), asked_at);
+                }
+            }
         }
     }
 
@@ -338,10 +348,7 @@ impl Rim {
             self.report.meters.wrote(why.is_none());
         }
         match why {
-            None => {
-                self.trouble.is_over();
-                self.plan.heard(u64::try_from(Timestamp::now().as_second()).unwrap_or_default());
-            }
+            None => self.trouble.is_over(),
             Some(why) => self.trouble.is(why),
         }
     }
@@ -416,4 +423,9 @@ impl Rim {
             Seen::Pod(Change::Gone((name, pod))) => self.plan.lose_pod(&name, &pod.uid),
         }
     }
+}
+
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }

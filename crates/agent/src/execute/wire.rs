@@ -353,9 +353,11 @@ pub(super) async fn is_gone(writer: &Writer, doubt: &Doubt) -> Result<bool, Stri
     Ok(!pod.is(&doubt.uid) || pod.is_ended)
 }
 
-/// Whether the server answers.
-pub(super) async fn beat(writer: &Writer, paths: &Paths) -> bool {
-    controllers::follow::list::<MetadataOnly>(&writer.client, &paths.node_only()).await.is_ok()
+/// The UID of the node, if it is there; why not, if the server does not answer.
+pub(super) async fn beat(writer: &Writer, paths: &Paths) -> Result<Option<String>, String> {
+    let listed = controllers::follow::list::<MetadataOnly>(&writer.client, &paths.node_only()).await;
+    let (nodes, _) = listed.map_err(|error| error.to_string())?;
+    Ok(nodes.into_iter().next().map(|node| node.uid))
 }
 
 /// An Event of the node.

@@ -760,3 +760,19 @@ fn a_pod_that_was_refused_is_reason_to_ask_until_something_changes() {
     world.rest();
     assert_eq!(world.pools[POOL]["metadata"]["labels"]["ipam.cadastre.dev/asks"], Value::Null);
 }
+
+/// A server that answers is no proof that the watches hear: the node may have been made anew, and its slices be others'.
+#[test]
+fn an_answer_about_another_node_renews_nothing() {
+    let mut plan = Plan::new("n", "kube-system");
+    plan.beat(Some("u"), 10);
+    assert_eq!(plan.heard_at, 0, "nothing is known of the node yet");
+    plan.see_node(Some("u"));
+    plan.beat(Some("u"), 20);
+    plan.beat(Some("v"), 30);
+    plan.beat(None, 40);
+    assert_eq!(plan.heard_at, 20);
+    plan.see_node(None);
+    plan.beat(None, 50);
+    assert_eq!(plan.heard_at, 50);
+}
