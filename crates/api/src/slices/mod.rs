@@ -10,5 +10,5 @@ mod usable;
 pub use network::{Fault, SlicedNetwork, SlicedRange, Slicing, named_ranges};
 pub use pool::{
     ASKS, Ask, CHANGED, DEFINITIONS, Entry, GATEWAYS, NETWORK_NAME, OVERLAPPING, RANGES, SHARD_OF, SlicePool, held_on,
-    holders, ip_pool_name, latest, reservation_name, reserved_address, shared_pool_name,
+    held_on_nodes, holders, ip_pool_name, latest, reservation_name, reserved_address, shared_pool_name,
 };

@@ -299,10 +299,15 @@ pub fn held_on(label: &str) -> String {
     format!("{HELD_ON}{label}")
 }
 
+/// What nodes, by their labels, say in the annotations of such a pool that runs there: containers with commas between them.
+pub fn held_on_nodes(annotations: &Map<String, Value>) -> impl Iterator<Item = (&str, &str)> {
+    annotations.iter().filter_map(|(name, said)| Some((name.strip_prefix(HELD_ON)?, said.as_str()?)))
+}
+
 /// Who says in the annotations of such a pool that a container runs there: nodes, by their labels.
 pub fn holders(annotations: &Map<String, Value>, container: &str) -> BTreeSet<String> {
-    let said = annotations.iter().filter_map(|(name, said)| Some((name.strip_prefix(HELD_ON)?, said.as_str()?)));
-    said.filter(|(_, said)| said.split(',').any(|one| one == container)).map(|(label, _)| label.to_owned()).collect()
+    let said = held_on_nodes(annotations).filter(|(_, said)| said.split(',').any(|one| one == container));
+    said.map(|(label, _)| label.to_owned()).collect()
 }
 
 /// The name of the `IPPool` of a range that all nodes share, as whereabouts has it. A name cannot begin with a hyphen.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::layout::Write;
-use super::orphans::{Orphan, OrphanEntry, Reservation};
+use super::orphans::{Hush, Orphan, OrphanEntry, Reservation};
 
 /// Something that should be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,8 @@ pub enum Intent {
     /// Delete a reservation, if it still is as it is given. [`Plan::released`](super::Plan::released) wants to know when that came to its
     /// end.
     Release(Orphan, Reservation),
+    /// Take out of an `IPPool` what nodes say there, if it still is that. Nothing comes back.
+    Hush(Hush),
     /// Tell people.
     Tell(Event),
 }

@@ -47,6 +47,11 @@ pub fn node_label(node: &str) -> String {
     format!("{short}-{:016x}", hash([node.to_owned()]))
 }
 
+/// Whether a label is of a node whose name has no room in it, or may be.
+pub(super) fn is_shortened(label: &str) -> bool {
+    label.rsplit_once('-').is_some_and(|(_, end)| end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// Whether a taint of that key says that somebody vouches for it.
 pub(super) fn is_out_of_service(key: &str) -> bool {
     key == OUT_OF_SERVICE
@@ -64,6 +69,7 @@ mod tests {
         for label in [&one, &other, &node_label("worker-7.example.org")] {
             assert_eq!(api::names::label_value(label), Vec::<String>::new(), "{label}");
             assert_eq!(node_label(label), *label, "a label is its own");
+            assert_eq!(is_shortened(label), label.starts_with('n'), "{label}");
         }
         assert_eq!(node_label("worker-7.example.org"), "worker-7.example.org");
     }

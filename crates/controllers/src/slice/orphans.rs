@@ -62,6 +62,18 @@ impl Reservation {
     pub(super) fn is_of(&self, entry: &PodEntry) -> bool {
         self.podref == entry.podref && (self.id == entry.id || self.id.is_empty())
     }
+
+    /// What may be its address in its name, which begins with that of the network if that has one.
+    fn ends(&self) -> impl Iterator<Item = &str> {
+        let after = self.name.match_indices('-').filter_map(|(at, _)| self.name.get(at + 1..));
+        std::iter::once(self.name.as_str()).chain(after)
+    }
+
+    /// Whether its address is one of the range of that pool, and it is one of its network.
+    fn is_near(&self, pool: &SharedPool) -> bool {
+        let address = reserved_address(pool.network.as_deref(), &self.name);
+        address.is_some_and(|address| pool.range.overlaps(&host(address)))
+    }
 }
 
 /// Something that may be nobody's.
@@ -117,6 +129,15 @@ pub struct Found {
     pub nodes: BTreeSet<String>,
 }
 
+/// What nodes say in a pool that says nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hush {
+    /// The name of the `IPPool`.
+    pub pool: String,
+    /// The labels of the nodes, and what they say.
+    pub said: Vec<(String, String)>,
+}
+
 /// What should be done about those that are nobody's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -124,6 +145,31 @@ pub(super) enum Step {
     Look(Orphan),
     /// These entries, all of one pool, should be taken out.
     TakeOut(Vec<OrphanEntry>),
+    /// What nodes say in a pool should be taken out.
+    Hush(Hush),
+}
+
+/// What is in question while all pods are listed.
+#[derive(Debug, Default)]
+struct Asked {
+    /// All pools.
+    pools: Vec<SharedPool>,
+    /// The names of those whose entries others look after.
+    kept: BTreeSet<String>,
+}
+
+impl Asked {
+    /// All entries that may be nobody's.
+    fn entries(&self) -> impl Iterator<Item = OrphanEntry> {
+        self.pools.iter().filter(|pool| !self.kept.contains(&pool.name)).flat_map(OrphanEntry::all)
+    }
+
+    /// The entries that others look after, by the names that reservations of their addresses have without a network: the name of
+    /// whereabouts' pool of a slice does not tell which network it is of.
+    fn kept_addresses(&self) -> BTreeMap<String, &PodEntry> {
+        let kept = self.pools.iter().filter(|pool| self.kept.contains(&pool.name)).flat_map(|pool| &pool.entries);
+        kept.map(|entry| (reservation_name(None, entry.address), entry)).collect()
+    }
 }
 
 /// See the module.
@@ -131,8 +177,8 @@ pub(super) enum Step {
 pub(super) struct Orphans {
     /// How long a pod must be missing.
     patience: u64,
-    /// The pools that are in question while all pods are listed.
-    asked: Option<Vec<SharedPool>>,
+    /// What is in question while all pods are listed.
+    asked: Option<Asked>,
     /// When all pods were last listed.
     listed: Option<Moment>,
     /// Those whose pods were missing, and since when.
@@ -145,6 +191,8 @@ pub(super) struct Orphans {
     writing: BTreeMap<String, Vec<OrphanEntry>>,
     /// When nodes went on which something may still run, by their labels.
     departed: BTreeMap<String, Moment>,
+    /// What nodes say that should be taken out.
+    hush: Vec<Hush>,
 }
 
 impl Orphans {
@@ -160,45 +208,54 @@ impl Orphans {
             ready: BTreeMap::new(),
             writing: BTreeMap::new(),
             departed: BTreeMap::new(),
+            hush: Vec::new(),
         }
     }
 
-    /// These are all pools that there are. Of which pods it should be looked whether they are there, if so. A survey may be made whenever
-    /// a definition changes; a list of all pods is too large for that.
-    pub(super) fn see(&mut self, pools: Vec<SharedPool>, now: Moment) -> Option<BTreeSet<String>> {
-        let there: BTreeSet<OrphanEntry> = pools.iter().flat_map(OrphanEntry::all).collect();
+    /// These are all pools that there are; the entries of those of these names are looked after by others. Of which pods it should be
+    /// looked whether they are there, if so. A survey may be made whenever a definition changes; a list of all pods is too large for that.
+    pub(super) fn see(
+        &mut self,
+        pools: Vec<SharedPool>,
+        kept: BTreeSet<String>,
+        now: Moment,
+    ) -> Option<BTreeSet<String>> {
+        let asked = Asked { pools, kept };
+        let there: BTreeSet<OrphanEntry> = asked.entries().collect();
         self.missing.retain(|orphan, _| match orphan {
             Orphan::Entry(entry) => there.contains(entry),
             Orphan::Reservation(..) => true,
         });
         let rests = self.listed.is_some_and(|at| now.0.saturating_sub(at.0) < AGAIN);
-        if pools.is_empty() || self.asked.is_some() || rests {
+        if asked.pools.is_empty() || self.asked.is_some() || rests {
             return None;
         }
         self.listed = Some(now);
-        self.asked = Some(pools);
+        self.asked = Some(asked);
         Some(there.into_iter().map(|one| one.entry.podref).collect())
     }
 
-    /// What the first look showed, or nothing if it could not be made.
-    pub(super) fn find(&mut self, listed: Option<&Listed>, now: Moment) {
+    /// What the first look showed, or nothing if it could not be made. And which labels are of nodes.
+    pub(super) fn find(&mut self, listed: Option<&Listed>, is_node: impl Fn(&String) -> bool, now: Moment) {
         let asked = self.asked.take().unwrap_or_default();
         let Some(listed) = listed else {
             self.listed = None;
             return;
         };
-        let entries: BTreeSet<OrphanEntry> = asked.iter().flat_map(OrphanEntry::all).collect();
+        self.hush = asked.pools.iter().filter_map(|pool| self.hush(pool, listed, &is_node, now)).collect();
+        let entries: BTreeSet<OrphanEntry> = asked.entries().collect();
         let beside: BTreeMap<String, &PodEntry> = entries.iter().map(|one| (one.reservation(), &one.entry)).collect();
-        // Who takes an entry out takes the reservation beside it.
-        let is_alone =
-            |one: &&Reservation| is_podref(&one.podref) && !beside.get(&one.name).is_some_and(|entry| one.is_of(entry));
+        let kept = asked.kept_addresses();
+        // Who takes an entry out takes the reservation beside it, and who looks after an entry looks after that too.
+        let is_alone = |one: &&Reservation| {
+            let its =
+                beside.get(&one.name).copied().into_iter().chain(one.ends().filter_map(|end| kept.get(end).copied()));
+            is_podref(&one.podref) && !its.into_iter().any(|entry| one.is_of(entry))
+        };
         let alone = listed.reservations.iter().filter(is_alone);
         let alone = alone.map(|one| {
-            let is_near = |pool: &&SharedPool| {
-                let address = reserved_address(pool.network.as_deref(), &one.name);
-                address.is_some_and(|address| pool.range.overlaps(&host(address)))
-            };
-            Orphan::Reservation(one.clone(), asked.iter().filter(is_near).map(|pool| pool.name.clone()).collect())
+            let near = asked.pools.iter().filter(|pool| one.is_near(pool));
+            Orphan::Reservation(one.clone(), near.map(|pool| pool.name.clone()).collect())
         });
         let all: BTreeSet<Orphan> = entries.iter().cloned().map(Orphan::Entry).chain(alone).collect();
         self.missing.retain(|orphan, _| all.contains(orphan));
@@ -211,6 +268,25 @@ impl Orphans {
         }
     }
 
+    /// What nodes say in a pool that says nothing any more: of a node that is gone, or of containers that have nothing.
+    fn hush(&self, pool: &SharedPool, listed: &Listed, is_node: impl Fn(&String) -> bool, now: Moment) -> Option<Hush> {
+        let near: Vec<&Reservation> = listed.reservations.iter().filter(|one| one.is_near(pool)).collect();
+        let has_something = |container: &str| {
+            pool.entries.iter().any(|entry| entry.id == container)
+                || near.iter().any(|one| one.id == container || one.id.is_empty())
+        };
+        let counts = |(label, containers): &&(String, String)| {
+            (is_node(label) || self.was_node(label, now)) && containers.split(',').any(has_something)
+        };
+        let said: Vec<_> = pool.said.iter().filter(|said| !counts(said)).take(MOST_IN_A_WRITE).cloned().collect();
+        (!said.is_empty()).then(|| Hush { pool: pool.name.clone(), said })
+    }
+
+    /// Whether that was the label of a node not long ago.
+    fn was_node(&self, label: &String, now: Moment) -> bool {
+        self.departed.get(label).is_some_and(|at| now.0.saturating_sub(at.0) < self.patience)
+    }
+
     /// A node went on which something may still run.
     pub(super) fn lose_node(&mut self, label: String, now: Moment) {
         self.departed.retain(|_, at| now.0.saturating_sub(at.0) < self.patience);
@@ -219,7 +295,7 @@ impl Orphans {
 
     /// When the next thing should be done.
     pub(super) fn due_at(&self) -> Option<Moment> {
-        if self.ready.keys().any(|pool| !self.writing.contains_key(pool)) {
+        if !self.hush.is_empty() || self.ready.keys().any(|pool| !self.writing.contains_key(pool)) {
             return Some(Moment(0));
         }
         let first = self.missing.values().min().filter(|_| self.has_room())?;
@@ -230,6 +306,9 @@ impl Orphans {
     pub(super) fn begin(&mut self, now: Moment) -> Option<Step> {
         if self.due_at()? > now {
             return None;
+        }
+        if let Some(wanted) = self.hush.pop() {
+            return Some(Step::Hush(wanted));
         }
         if let Some(pool) = self.ready.keys().find(|pool| !self.writing.contains_key(*pool)).cloned() {
             let waiting = self.ready.remove(&pool)?;
@@ -251,9 +330,7 @@ impl Orphans {
     /// Whether that is how one is found that is nobody's: its pod is missing, and who says that the container runs is no node any more,
     /// and has not been for long.
     pub(super) fn is_one(&self, found: &Found, is_node: impl Fn(&String) -> bool, now: Moment) -> bool {
-        let was_node =
-            |label: &String| self.departed.get(label).is_some_and(|at| now.0.saturating_sub(at.0) < self.patience);
-        !found.pod && !found.nodes.iter().any(|label| is_node(label) || was_node(label))
+        !found.pod && !found.nodes.iter().any(|label| is_node(label) || self.was_node(label, now))
     }
 
     /// An entry is nobody's: it goes with the next write of its pool.

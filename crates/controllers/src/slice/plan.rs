@@ -20,7 +20,7 @@ use super::definition::{self, Definition};
 use super::intent::{Deletion, Intent, Outcome, Remains, Subject, Used};
 use super::layout::{self, Frame, Stored, next_write};
 use super::network::Network;
-use super::node::{Node, node_label};
+use super::node::{Node, is_shortened, node_label};
 use super::orphans::{Found, Listed, MISSING, Orphan, OrphanEntry, Orphans, Step};
 use super::shared::{SharedPool, Survey};
 
@@ -60,6 +60,14 @@ enum Sweep {
     Over,
 }
 
+/// `IPPool`s of a node that is gone and has nothing of any network.
+#[derive(Debug)]
+struct Left {
+    pools: Vec<Remains>,
+    /// When it is looked whether anything still runs there; nothing while that is under way.
+    look: Option<Moment>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Plan {
@@ -86,6 +94,8 @@ pub struct Plan {
     looking: BTreeMap<String, Option<Moment>>,
     recalling: bool,
     sweep: Sweep,
+    /// What was found that nodes which are gone have left, by their labels.
+    left: BTreeMap<String, Left>,
     outbox: VecDeque<Intent>,
     /// What was told last and when, by whom it is about and why: the same is not told again for a while.
     told: BTreeMap<(Subject, &'static str), (String, Moment)>,
@@ -112,6 +122,7 @@ impl Plan {
             looking: BTreeMap::new(),
             recalling: false,
             sweep: Sweep::Over,
+            left: BTreeMap::new(),
             outbox: VecDeque::new(),
             told: BTreeMap::new(),
         }
@@ -312,12 +323,14 @@ impl Plan {
         if let Some(pools) = pools {
             self.look_for_orphans(pools);
         }
+        self.forget_the_gone();
         self.tell_again();
     }
 
     /// What an [`Intent::FindPods`] showed, or nothing if something could not be listed.
     pub fn pods_found(&mut self, listed: Option<&Listed>) {
-        self.orphans.find(listed, self.now);
+        let labels: BTreeSet<String> = self.nodes.keys().map(|name| node_label(name)).collect();
+        self.orphans.find(listed, |label| labels.contains(label), self.now);
     }
 
     /// What an [`Intent::FindPod`] showed; nothing if nobody knows.
@@ -359,9 +372,9 @@ impl Plan {
                 has_its_name || network.ranges.iter().any(|range| range.range().overlaps(&pool.range))
             })
         };
-        let shared = pools.iter().filter(|pool| !of_slices.contains(&pool.name) && !may_be_its(pool));
-        let shared = shared.cloned().collect();
-        if let Some(pods) = self.orphans.see(shared, self.now) {
+        let kept = pools.iter().filter(|pool| of_slices.contains(&pool.name) || may_be_its(pool));
+        let kept = kept.map(|pool| pool.name.clone()).collect();
+        if let Some(pods) = self.orphans.see(pools.to_vec(), kept, self.now) {
             self.outbox.push_back(Intent::FindPods(pods));
         }
     }
@@ -404,7 +417,8 @@ impl Plan {
     }
 
     /// The `IPPool`s that nodes have, by their labels, or nothing if they could not be listed. What is left of a node that is gone and
-    /// has nothing of any network goes: whoever took its slices back ended before that.
+    /// has nothing of any network goes: whoever took its slices back ended before that. Or its networks ended while pods ran on it:
+    /// if they begin again, this is all that tells what it uses. So it rests as a slice does, and then it is looked for its pods.
     pub fn swept(&mut self, pools: Option<Vec<Remains>>) {
         let Some(pools) = pools else {
             self.sweep = Sweep::Due(Moment(self.now.0.saturating_add(RECALL_PAUSE)));
@@ -415,16 +429,46 @@ impl Plan {
         if self.networks.values().any(|network| network.objects.lack()) {
             return;
         }
-        let mut known: BTreeSet<String> = self.nodes.keys().map(|node| node_label(node)).collect();
-        for network in self.networks.values() {
-            known.extend(network.entries().keys().map(|node| node_label(node)));
+        let (known, look) = (self.known_labels(), Some(self.rested()));
+        // Of a node of which there is no more than a part of its name nobody can say what runs on it.
+        for pool in pools.into_iter().filter(|pool| !known.contains(&pool.node) && !is_shortened(&pool.node)) {
+            let left = self.left.entry(pool.node.clone()).or_insert_with(|| Left { pools: Vec::new(), look });
+            left.pools.push(pool);
         }
-        let left = pools.into_iter().filter(|pool| !known.contains(&pool.node));
-        self.outbox.extend(left.map(Intent::Discard));
+    }
+
+    /// The labels of all nodes that are there or have something.
+    fn known_labels(&self) -> BTreeSet<String> {
+        let held = self.networks.values().flat_map(Network::entries).map(|(node, _)| node);
+        self.nodes.keys().map(|node| node_label(node)).chain(held.map(|node| node_label(&node))).collect()
+    }
+
+    /// When what is left behind now has rested.
+    fn rested(&self) -> Moment {
+        let rest = u64::try_from(self.settings.quarantine).unwrap_or(0).saturating_mul(1_000);
+        Moment(self.now.0.saturating_add(rest))
+    }
+
+    /// The next node that left something for which it is time to look.
+    fn next_left(&mut self) -> Option<Intent> {
+        let now = self.now;
+        let is_due = |left: &Left| left.look.is_some_and(|at| at <= now);
+        if !self.left.values().any(is_due) {
+            return None;
+        }
+        let known = self.known_labels();
+        self.left.retain(|label, _| !known.contains(label));
+        let (label, left) = self.left.iter_mut().find(|(_, left)| is_due(left))?;
+        left.look = None;
+        Some(Intent::Look(label.clone()))
     }
 
     /// Whether pods that have not ended are bound to a node that is gone; nothing if nobody knows.
     pub fn looked(&mut self, node: &str, running: Option<bool>) {
+        self.looked_for_left(node, running);
+        if !self.looking.contains_key(node) {
+            return;
+        }
         if running == Some(false) && !self.nodes.contains_key(node) {
             self.looking.remove(node);
             self.cleared.insert(node.to_owned());
@@ -432,6 +476,31 @@ impl Plan {
             self.looking.insert(node.to_owned(), Some(Moment(self.now.0.saturating_add(LOOK_PAUSE))));
         }
         self.touch_all();
+    }
+
+    fn looked_for_left(&mut self, node: &str, running: Option<bool>) {
+        let again = self.rested().max(Moment(self.now.0.saturating_add(LOOK_PAUSE)));
+        let Some(left) = self.left.get_mut(node).filter(|left| left.look.is_none()) else { return };
+        if running != Some(false) {
+            left.look = Some(again);
+            return;
+        }
+        let pools = std::mem::take(&mut left.pools);
+        self.left.remove(node);
+        if !self.known_labels().contains(node) {
+            self.outbox.extend(pools.into_iter().map(Intent::Discard));
+        }
+    }
+
+    /// What was noted of nodes that are gone is needed as long as they have something.
+    fn forget_the_gone(&mut self) {
+        if self.networks.values().any(|network| network.objects.lack()) {
+            return;
+        }
+        let held: BTreeSet<String> = self.networks.values().flat_map(Network::entries).map(|(node, _)| node).collect();
+        self.fenced.retain(|node| held.contains(node));
+        self.cleared.retain(|node| held.contains(node));
+        self.looking.retain(|node, _| held.contains(node));
     }
 
     fn soon(&self) -> Moment {
@@ -488,12 +557,16 @@ impl Plan {
                 self.sweep = Sweep::UnderWay;
                 return Some(Intent::Sweep);
             }
+            if let Some(intent) = self.next_left() {
+                return Some(intent);
+            }
             if self.survey.begin(self.now) {
                 return Some(Intent::Survey);
             }
             match self.orphans.begin(self.now) {
                 Some(Step::Look(orphan)) => return Some(Intent::FindPod(orphan)),
                 Some(Step::TakeOut(entries)) => return Some(Intent::TakeOut(entries)),
+                Some(Step::Hush(wanted)) => return Some(Intent::Hush(wanted)),
                 None => {}
             }
             let ready = |(_, network): &(&String, &Network)| network.ready_at().is_some_and(|due| due <= self.now);
@@ -505,8 +578,9 @@ impl Plan {
     /// When there will be something to do although nothing happens.
     pub fn due_at(&self) -> Option<Moment> {
         let sweep = if let Sweep::Due(at) = self.sweep { Some(at) } else { None };
+        let left = self.left.values().filter_map(|left| left.look);
         let networks = self.networks.values().filter_map(Network::ready_at);
-        networks.chain(sweep).chain(self.survey.due_at()).chain(self.orphans.due_at()).min()
+        networks.chain(sweep).chain(left).chain(self.survey.due_at()).chain(self.orphans.due_at()).min()
     }
 
     /// Looks at a network.

@@ -26,6 +26,8 @@ pub struct SharedPool {
     pub held: Vec<Cidr>,
     /// The entries that say of which pod they are.
     pub entries: Vec<PodEntry>,
+    /// Which containers nodes, by their labels, say that run there, as it is written.
+    pub said: Vec<(String, String)>,
 }
 
 /// An entry of a pool that says of which pod it is.
@@ -64,7 +66,8 @@ pub(super) fn is_podref(text: &str) -> bool {
 }
 
 impl SharedPool {
-    /// Reads an `IPPool` by its name, its range and its entries; nothing if it is not called like that of a whole range.
+    /// Reads an `IPPool` by its name, its range and its entries; nothing if it is not called like that of a whole range. What nodes say in it
+    /// is for the caller to add.
     pub fn read(name: &str, range: &str, allocations: &Map<String, Value>) -> Option<Self> {
         let written = range;
         let range = Cidr::tolerant(written).ok()?.value;
@@ -77,6 +80,7 @@ impl SharedPool {
             range,
             held: held.collect(),
             entries: entries.collect(),
+            said: Vec::new(),
         })
     }
 }

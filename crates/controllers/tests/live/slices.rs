@@ -316,6 +316,10 @@ async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_
     let reserved = fixture.get(RESERVATIONS).await;
     let names: Vec<_> = reserved["items"].as_array().unwrap().iter().map(|one| &one["metadata"]["name"]).collect();
     assert_eq!(names, ["10.0.0.4"]);
+    // There is no node of that name.
+    let silent = |pool: &Value| pool["metadata"]["annotations"][held_on("b")].is_null();
+    let pool = fixture.until(IP_POOLS, "10.0.0.0-16", silent).await;
+    assert_eq!(pool["metadata"]["annotations"][held_on("a")], "c6");
     running.shows("cadastre_slice_swept_entries_total 4").await;
     running.stop().await;
     assert_eq!(held(&fixture.get(&format!("{IP_POOLS}/a-10.1.0.0-28")).await), ["1"]);

@@ -132,6 +132,39 @@ fn what_a_node_says_that_runs_there_keeps_its_entry_and_nothing_else_does() {
     }
 }
 
+/// Nodes and containers come and go for years, and an object has room for so much.
+#[test]
+fn what_nodes_said_goes_when_it_says_nothing_any_more() {
+    let mut world = seen();
+    let said = |world: &World| {
+        let annotations = world.get(Kind::IpPool, POOL).unwrap()["metadata"]["annotations"].as_object().cloned();
+        annotations.unwrap_or_default().into_iter().map(|(_, containers)| containers).collect::<Vec<_>>()
+    };
+    say(&mut world, "n", "c0,c1");
+    world.pass(SURVEY);
+    assert_eq!(said(&world), ["c0,c1"], "one of them has an entry");
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &[(2, "c2", "dev/p")]));
+    say(&mut world, "n", "c0,c1");
+    reserve(&mut world, "10.0.0.1", "dev/gone", "c1");
+    world.pass(SURVEY);
+    assert_eq!(said(&world), ["c0,c1"], "one of them has a reservation");
+    world.reservations.clear();
+    world.pass(SURVEY);
+    assert_eq!(said(&world), [""; 0]);
+    world.node("m");
+    say(&mut world, "m", "c2");
+    world.pass(SURVEY);
+    assert_eq!(said(&world), ["c2"]);
+    world.pass(SURVEY - 1);
+    world.remove(Kind::Node, "m");
+    world.pass(2);
+    assert_eq!(said(&world), ["c2"], "it may run on where the node was");
+    for _ in 0..2 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(said(&world), [""; 0], "there is no such node any more");
+}
+
 /// The name of a node that has no room in a label is known by what stands for it there.
 #[test]
 fn what_a_node_of_a_long_name_says_counts() {
@@ -200,6 +233,9 @@ fn while_what_a_node_slice_pool_said_is_lost_nothing_of_its_network_is_touched()
         world.put(Kind::IpPool, name, pool(range, gone));
     }
     world.put(Kind::IpPool, "10.7.0.0-16", pool("10.7.0.0/16", gone));
+    for name in ["net-10.0.0.1", "10.0.0.1", "10.7.0.1"] {
+        reserve(&mut world, name, "dev/gone", "");
+    }
     world.fates.extend([Fate::Lost; 100]);
     world.remove(Kind::Pool, "net");
     world.restart();
@@ -210,6 +246,7 @@ fn while_what_a_node_slice_pool_said_is_lost_nothing_of_its_network_is_touched()
         assert_eq!(held(&world, name), ["1 c1"], "{name}");
     }
     assert_eq!(held(&world, "10.7.0.0-16"), [""; 0]);
+    assert_eq!(reserved(&world), ["10.0.0.1", "net-10.0.0.1"]);
 }
 
 /// A slice with such an address was given to nobody.

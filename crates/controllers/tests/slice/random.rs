@@ -207,7 +207,7 @@ impl Run {
                 known.asked = held.epoch;
             }
             let pool = format!("{network}-{node}-{}", slice.to_string().replace([':', '/'], "-"));
-            self.world.ip_pool(&pool, &slice.to_string(), ask, used.contains(slice));
+            self.world.ip_pool_of(&pool, &node, &slice.to_string(), ask, used.contains(slice));
         }
         if !used.is_empty() {
             self.world.running.insert(node.clone());

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::Object;
-use api::slices::{holders, reservation_name};
+use api::slices::{held_on, held_on_nodes, holders, reservation_name};
 use controllers::slice::intent::{Event, Intent, Outcome, Remains, Used};
 use controllers::slice::layout::Write;
-use controllers::slice::orphans::{Found, Listed, OrphanEntry, Reservation};
+use controllers::slice::orphans::{Found, Hush, Listed, OrphanEntry, Reservation};
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use controllers::slice::{Node, Plan};
@@ -253,6 +253,14 @@ impl World {
                 }
                 self.leaders[leader].plan.released(&orphan);
             }
+            Intent::Hush(Hush { pool: name, said }) => {
+                let Some(mut pool) = self.get(Kind::IpPool, &name).cloned() else { return };
+                let annotations = pool["metadata"]["annotations"].as_object_mut().unwrap();
+                if said.iter().all(|(label, containers)| annotations[&held_on(label)] == *containers) {
+                    annotations.retain(|key, _| !said.iter().any(|(label, _)| *key == held_on(label)));
+                    self.put(Kind::IpPool, &name, pool);
+                }
+            }
             Intent::Tell(Event { about, reason, message }) => {
                 self.events.push(format!("{}/{}: {reason}: {message}", about.namespace, about.name));
             }
@@ -314,7 +322,12 @@ impl World {
     fn shared_pools(&self) -> Vec<SharedPool> {
         let pools = self.objects.iter().filter(|((kind, _), _)| *kind == Kind::IpPool);
         let shared = pools.filter(|(_, pool)| pool["metadata"]["labels"]["ipam.cadastre.dev/node"].is_null());
-        shared.filter_map(|((_, name), pool)| shared_pool(name, pool)).collect()
+        let read = |name: &str, pool: &Value| {
+            let annotations = pool["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+            let said = held_on_nodes(&annotations).map(|(label, said)| (label.to_owned(), said.to_owned()));
+            Some(SharedPool { said: said.collect(), ..shared_pool(name, pool)? })
+        };
+        shared.filter_map(|((_, name), pool)| read(name, pool)).collect()
     }
 
     fn labelled_pools(&self) -> Vec<Remains> {
@@ -459,7 +472,18 @@ impl World {
 
     /// A node asks something on the `IPPool` of a slice, in which an address may be in use.
     pub(crate) fn ip_pool(&mut self, name: &str, range: &str, ask: Option<String>, in_use: bool) {
-        let labels = ask.map_or(json!({}), |ask| json!({"ipam.cadastre.dev/asks": ask}));
+        self.put_ip_pool(name, json!({}), range, ask, in_use);
+    }
+
+    /// The same with the label by which the agent of a node says whose it is.
+    pub(crate) fn ip_pool_of(&mut self, name: &str, node: &str, range: &str, ask: Option<String>, in_use: bool) {
+        self.put_ip_pool(name, json!({"ipam.cadastre.dev/node": node}), range, ask, in_use);
+    }
+
+    fn put_ip_pool(&mut self, name: &str, mut labels: Value, range: &str, ask: Option<String>, in_use: bool) {
+        if let Some(ask) = ask {
+            labels["ipam.cadastre.dev/asks"] = json!(ask);
+        }
         let allocations = if in_use { json!({"1": {"id": "i", "podref": "p"}}) } else { json!({}) };
         let pool = json!({"metadata": {"labels": labels}, "spec": {"range": range, "allocations": allocations}});
         self.put(Kind::IpPool, name, pool);

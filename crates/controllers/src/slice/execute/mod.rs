@@ -79,6 +79,7 @@ enum Done {
     TakenOut(Vec<OrphanEntry>, usize),
     /// And whether it was deleted.
     Released(Orphan, bool),
+    Hushed,
 }
 
 /// Gives nodes their slices until its term is over, and the last write has ended.
@@ -219,6 +220,13 @@ impl Rim {
                         Done::Released(orphan, is_gone)
                     });
                 }
+                Intent::Hush(wanted) => {
+                    let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
+                    self.tasks.spawn(async move {
+                        orphans::hush(&writer, &namespace, &wanted).await;
+                        Done::Hushed
+                    });
+                }
                 Intent::Tell(event) => {
                     if self.events.try_send(event).is_err() {
                         self.report.meters.dropped();
@@ -257,7 +265,7 @@ impl Rim {
             }
             Done::Looked(node, running) => self.plan.looked(&node, running),
             Done::Swept(pools) => self.plan.swept(pools),
-            Done::Discarded => {}
+            Done::Discarded | Done::Hushed => {}
             Done::PodsFound(there) => self.plan.pods_found(there.as_ref()),
             Done::PodFound(orphan, found) => self.plan.pod_found(orphan, found.as_ref()),
             Done::TakenOut(entries, count) => {

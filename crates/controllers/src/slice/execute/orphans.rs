@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use api::slices;
 use kube::Client;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::wire::{self, Notes, Part, PodName, ReservationPart};
 use crate::follow::list;
-use crate::slice::orphans::{Found, Listed, Orphan, OrphanEntry, Reservation};
+use crate::slice::orphans::{Found, Hush, Listed, Orphan, OrphanEntry, Reservation};
 use crate::writer::{Anything, Refused, Writer};
 
 /// The reservations that no node has, and those of the pods of theirs and of the wanted ones that are there; nothing if they could not be
@@ -46,17 +46,28 @@ pub(super) async fn look(client: &Client, namespace: &str, orphan: &Orphan) -> O
 }
 
 /// Takes entries out of their pool, which is one, and before each the reservation of its address: as long as the entry is there, it tells
-/// that something is left. How many were taken out.
+/// that something is left. What is somebody's by now stays, and keeps its reservation. How many were taken out.
 pub(super) async fn take_out(writer: &Writer, namespace: &str, entries: &[OrphanEntry]) -> usize {
+    let Some(OrphanEntry { pool, .. }) = entries.first() else { return 0 };
+    let there = match writer.look(&format!("{}/{pool}", wire::ip_pools(namespace))).await {
+        Ok(Some(there)) => there,
+        Ok(None) => return 0,
+        Err(error) => {
+            warn!(%error, pool, "a pool with entries of pods that are gone could not be read");
+            return 0;
+        }
+    };
     let mut bare = Vec::new();
-    for one in entries {
+    for one in entries.iter().filter(|one| wire::has(&there, one)) {
         let entry = &one.entry;
         match unreserve(writer, namespace, &one.reservation(), |reservation| reservation.is_of(entry)).await {
             Ok(_) => bare.push(one),
             Err(why) => warn!(why, podref = entry.podref, address = %entry.address, "a reservation was not deleted"),
         }
     }
-    let Some(OrphanEntry { pool, .. }) = bare.first().copied() else { return 0 };
+    if bare.is_empty() {
+        return 0;
+    }
     if let Err(refused) = writer.ask::<Anything>(wire::take_out(namespace, pool, &bare)).await {
         warn!(why = said(refused), pool, "entries of pods that are gone were not taken out");
         return 0;
@@ -98,6 +109,15 @@ async fn unreserve(
         Ok(_) => Ok(true),
         Err(Refused::Gone) => Ok(false),
         Err(refused) => Err(said(refused)),
+    }
+}
+
+/// Takes out of a pool what nodes say there that says nothing any more. If that fails, the next survey tells.
+pub(super) async fn hush(writer: &Writer, namespace: &str, wanted: &Hush) {
+    let (pool, nodes) = (&wanted.pool, wanted.said.len());
+    match writer.ask::<Anything>(wire::hush(namespace, wanted)).await {
+        Ok(_) => info!(pool, nodes, "what nodes said of containers that ended was taken out"),
+        Err(refused) => debug!(why = said(refused), pool, "what nodes said of containers that ended was not taken out"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What goes over the wire: the parts of objects that are read, and the requests that are made.
 
+use api::slices;
 use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,12 +11,14 @@ use crate::follow::Revisioned;
 use crate::slice::intent::{Deletion, Event, Remains, Subject, Used};
 use crate::slice::layout::Write;
 use crate::slice::node::{NODE, Node, is_out_of_service, node_label};
-use crate::slice::orphans::{OrphanEntry, Reservation};
+use crate::slice::orphans::{Hush, OrphanEntry, Reservation};
 use crate::slice::shared::SharedPool;
 use crate::writer::Asked;
 
 /// Who writes, in `managedFields` and Events.
 pub(super) const MANAGER: &str = "cadastre-slices";
+
+const JSON_PATCH: &str = "application/json-patch+json";
 
 pub(super) const NODES: &str = "/api/v1/nodes";
 pub(super) const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions";
@@ -43,7 +46,7 @@ pub(super) fn unlabelled(namespace: &str) -> String {
 
 /// Where the `IPPool`s are on which something is asked.
 pub(super) fn asking(namespace: &str) -> String {
-    format!("{}?labelSelector={}", ip_pools(namespace), api::slices::ASKS)
+    format!("{}?labelSelector={}", ip_pools(namespace), slices::ASKS)
 }
 
 /// Where the `IPPool` of that name is, if there is one.
@@ -214,7 +217,11 @@ impl Keep for SharedPart {
 
     fn keep(part: Part<Self>) -> Option<SharedPool> {
         let IpPoolSpec { range, allocations } = part.rest.spec;
-        SharedPool::read(&part.metadata.name, &range, &allocations.unwrap_or_default())
+        let mut pool = SharedPool::read(&part.metadata.name, &range, &allocations.unwrap_or_default())?;
+        let annotations = part.metadata.annotations.unwrap_or_default();
+        pool.said =
+            slices::held_on_nodes(&annotations).map(|(label, said)| (label.to_owned(), said.to_owned())).collect();
+        Some(pool)
     }
 }
 
@@ -333,6 +340,22 @@ pub(super) fn unreserve_one(path: String, reservation: &Value) -> Asked {
     Asked::new(Method::DELETE, path, "application/json", &body)
 }
 
+/// Whether an entry is as it was, in an `IPPool` as it is now.
+pub(super) fn has(pool: &Value, OrphanEntry { entry, .. }: &OrphanEntry) -> bool {
+    let there = &pool["spec"]["allocations"][entry.offset.to_string()];
+    there["id"] == entry.id && there["podref"] == entry.podref
+}
+
+/// Takes out of an `IPPool` what these nodes say there, if it all still is that.
+pub(super) fn hush(namespace: &str, Hush { pool, said }: &Hush) -> Asked {
+    let steps = said.iter().flat_map(|(label, containers)| {
+        let path = format!("/metadata/annotations/{}", slices::held_on(label).replace('~', "~0").replace('/', "~1"));
+        [json!({"op": "test", "path": path, "value": containers}), json!({"op": "remove", "path": path})]
+    });
+    let patch = Value::Array(steps.collect());
+    Asked::new(Method::PATCH, format!("{}/{pool}", ip_pools(namespace)), JSON_PATCH, &patch)
+}
+
 /// Takes entries out of their `IPPool`, if they all still are those.
 pub(super) fn take_out(namespace: &str, pool: &str, entries: &[&OrphanEntry]) -> Asked {
     let steps = entries.iter().flat_map(|OrphanEntry { entry, .. }| {
@@ -344,7 +367,7 @@ pub(super) fn take_out(namespace: &str, pool: &str, entries: &[&OrphanEntry]) ->
         ]
     });
     let patch = Value::Array(steps.collect());
-    Asked::new(Method::PATCH, format!("{}/{pool}", ip_pools(namespace)), "application/json-patch+json", &patch)
+    Asked::new(Method::PATCH, format!("{}/{pool}", ip_pools(namespace)), JSON_PATCH, &patch)
 }
 
 pub(super) fn event(event: &Event) -> events::Event {
