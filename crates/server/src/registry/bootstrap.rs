@@ -36,9 +36,12 @@ pub(crate) async fn prepare_ranges(machinery: &Machinery) -> Result<(), Failure>
     }
     let own = service_cidr(NAME, config);
     if let Err(failure) = make(machinery, ("networking.k8s.io", "v1", "servicecidrs"), "", &own).await {
-        let note = "The default ServiceCIDR can not be created".to_owned();
-        let own = Object::from_value(own).unwrap_or_default();
-        complain_of_range(machinery, &own, "KubernetesDefaultServiceCIDRError", note).await;
+        // A store that is away for a moment is no fault of the range: the next try makes it.
+        if !failure.code.is_server_error() {
+            let note = "The default ServiceCIDR can not be created".to_owned();
+            let own = Object::from_value(own).unwrap_or_default();
+            complain_of_range(machinery, &own, "KubernetesDefaultServiceCIDRError", note).await;
+        }
         return Err(failure);
     }
     join(machinery).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use store::{Txn, Write};
 
@@ -218,10 +219,15 @@ async fn what_no_service_has_goes_while_the_server_runs() {
     let (note, _) = told(&tended, "10.7.0.8", "IPAddressWrongReference").await;
     assert_eq!(note, "IPAddress: 10.7.0.8 for Service default/web has a wrong reference; cleaning up");
     // A new one stays for a while: somebody may be about to make its Service.
-    leaked["metadata"]["creationTimestamp"] = json!("2999-01-01T00:00:00Z");
-    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.8", leaked)).await;
+    leaked["metadata"]["creationTimestamp"] = json!(Timestamp::now().to_string());
+    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.8", leaked.clone())).await;
     tended.calm().await;
     tended.get(&format!("{ADDRESSES}/10.7.0.8")).await.expect(200);
+    // One of a clock that ran ahead is not new until then.
+    leaked["metadata"]["name"] = json!("10.7.0.7");
+    leaked["metadata"]["creationTimestamp"] = json!("2999-01-01T00:00:00Z");
+    write(&tended, raw("ipaddresses.networking.k8s.io/10.7.0.7", leaked)).await;
+    tended.gone(&format!("{ADDRESSES}/10.7.0.7")).await;
 }
 
 #[tokio::test]
@@ -262,7 +268,10 @@ async fn what_somebody_has_to_decide_is_told_in_one_event_for_as_long_as_it_is_s
     for (count, again) in [(2, false), (3, false), (4, true)] {
         let before = told_long_ago(&tended, only(&tended, "twin").await).await;
         if again {
+            let odd = only(&tended, "odd").await;
+            tended.delete(&format!("{EVENTS}/{}", odd["metadata"]["name"].as_str().unwrap())).await.expect(200);
             tended.tend();
+            told(&tended, "odd", "ClusterIPNotValid").await;
         } else {
             look_again(&tended).await;
         }
@@ -468,7 +477,7 @@ async fn an_address_that_is_marked_as_a_services_and_names_none_goes_and_its_ran
     let marked = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
     for (name, time, labels) in [
         ("10.8.0.7", "2020-01-01T00:00:00Z", json!({})),
-        ("10.7.0.8", "2999-01-01T00:00:00Z", marked.clone()),
+        ("10.7.0.8", &*Timestamp::now().to_string(), marked.clone()),
         ("10.8.0.9", "2020-01-01T00:00:00Z", marked),
     ] {
         let object = address(name, time, labels);

@@ -47,6 +47,8 @@ pub(super) struct Book {
     under_way: HashSet<Grant>,
     /// What each Service has.
     services: HashMap<Key, Vec<Grant>>,
+    /// The Services that say addresses that are none.
+    flawed: HashSet<Key>,
     /// What new Services will have whose writes are under way.
     promises: HashMap<Key, Promise>,
     /// What has changed since somebody asked for suspects.
@@ -102,6 +104,7 @@ impl Book {
             points: HashMap::new(),
             under_way,
             services: HashMap::new(),
+            flawed: HashSet::new(),
             promises: HashMap::new(),
             changed: HashSet::new(),
             watches: Vec::new(),
@@ -159,7 +162,10 @@ impl Book {
                 self.settle(grant);
             }
             (None, What::Put) if is_service(&entry.key) => self.put_service(entry),
-            (None, What::Delete) if is_service(&entry.key) => self.set_held(&entry.key, Vec::new()),
+            (None, What::Delete) if is_service(&entry.key) => {
+                self.flawed.remove(&entry.key);
+                self.set_held(&entry.key, Vec::new());
+            }
             (None, What::Put) => self.put_range(entry),
             (None, What::Delete) => {
                 self.remove_range(&entry.key);
@@ -173,7 +179,10 @@ impl Book {
             return self.set_held(&entry.key, grants);
         }
         let service = Service::parse_stored(&entry.value);
-        if service.flaws().next().is_some() {
+        if service.flaws().next().is_none() {
+            self.flawed.remove(&entry.key);
+        } else {
+            self.flawed.insert(Arc::clone(&entry.key));
             self.changed.insert(Suspect::Service(Arc::clone(&entry.key)));
         }
         self.set_held(&entry.key, held(&service));
@@ -259,8 +268,7 @@ impl Book {
     /// Everything that is suspect.
     pub(super) fn disagreements(&self) -> impl Iterator<Item = Suspect> {
         let grants = self.points.keys().filter(|grant| !self.agrees(**grant)).map(|grant| Suspect::Grant(*grant));
-        // Flaws are found where Services are read.
-        grants.chain(self.changed.iter().filter(|changed| matches!(changed, Suspect::Service(_))).cloned())
+        grants.chain(self.flawed.iter().map(|key| Suspect::Service(Arc::clone(key))))
     }
 
     /// What has become suspect since this was asked last.
