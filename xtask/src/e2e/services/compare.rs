@@ -88,7 +88,7 @@ pub(super) fn run(
     let mut random = Seeded::new(seed);
     let (mut number, mut done, mut refused) = (0, 0, 0);
     let (mut differences, mut told) = (Vec::new(), 0);
-    // What was excused is not one of the steps that both are held to.
+    // A step whose answers differ is not one of those that both are held to, also if that is excused.
     while done + refused < steps && differences.len() < MOST {
         let step = (shape.choose)(&mut random);
         pair.note(&format!("step {}", number + 1))?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -48,6 +48,18 @@ struct Progress {
     /// Something failed, and nobody waits for them any more.
     is_over: AtomicBool,
     given: Sender<()>,
+}
+
+impl Progress {
+    /// Waits until the delete was acknowledged, or nobody waits any more: who is that far ahead keeps some names for what comes after it.
+    fn wait(&self) -> Result<()> {
+        let began = Instant::now();
+        while !self.is_deleted.load(Ordering::Acquire) && !self.is_over.load(Ordering::Acquire) {
+            ensure!(began.elapsed() < PATIENCE, "the range is not deleted");
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
 }
 
 /// What the writers of a round saw.
@@ -152,6 +164,9 @@ fn write(target: &Arc<Target>, round: usize, writer: u8, progress: &Progress) ->
     let (mut client, mut seen, mut after) = (Client::new(target), Seen::default(), 0);
     for number in 0..MOST_EACH {
         // What is asked for from here on comes after the acknowledgement.
+        if u64::from(MOST_EACH - number) <= AFTER {
+            progress.wait()?;
+        }
         let is_late = progress.is_deleted.load(Ordering::Acquire);
         if progress.is_over.load(Ordering::Acquire) || after == AFTER {
             return Ok(seen);

@@ -116,6 +116,13 @@ impl Step {
         Self { about: About::Service, method, version: "v1", namespace, name, part: "", query: "", body }
     }
 
+    /// The fields of the spec that it writes.
+    pub(super) fn spec(&self) -> Value {
+        let Some(ops) = self.body.as_array() else { return self.body["spec"].clone() };
+        let field = |op: &Value| Some((op["path"].as_str()?.strip_prefix("/spec/")?.to_owned(), op["value"].clone()));
+        Value::Object(ops.iter().filter_map(field).collect())
+    }
+
     /// The same write, not only tried.
     pub(super) fn in_earnest(&self) -> Self {
         let query = if self.query.contains("force=true") { "force=true" } else { "" };

@@ -62,10 +62,7 @@ pub(super) fn choose(random: &mut Seeded) -> Step {
         Edit if random.below(4) == 0 => ("status", json!({"status": statuses::status(random)})),
         Edit => ("", json!({"spec": edit(random)})),
         Json if random.below(3) == 0 => ("status", statuses::json_patch(random)),
-        Json => {
-            let kind = random.one_of(&["ClusterIP", "NodePort"]);
-            ("", json!([{"op": "replace", "path": "/spec/type", "value": kind}]))
-        }
+        Json => ("", json_patch(random)),
         _ => match random.below(16) {
             0 | 1 => (random.one_of(&["", "status"]), json!({"metadata": {"finalizers": null}})),
             2 => ("", json!({"metadata": metadata_patch(random)})),
@@ -241,6 +238,24 @@ fn patch(random: &mut Seeded) -> Value {
         fields.insert(name.to_owned(), Value::Null);
     }
     json!({"spec": fields})
+}
+
+/// The same field by field, for a JSON patch; or the number of a port.
+fn json_patch(random: &mut Seeded) -> Value {
+    if random.below(4) == 0 {
+        let number = random.one_of(&PORTS);
+        return json!([{"op": "add", "path": "/spec/ports/0/nodePort", "value": number}]);
+    }
+    let fields = patch(random);
+    let ops = fields["spec"].as_object().into_iter().flatten().map(|(field, value)| {
+        let path = format!("/spec/{field}");
+        if value.is_null() {
+            json!({"op": "remove", "path": path})
+        } else {
+            json!({"op": "add", "path": path, "value": value})
+        }
+    });
+    ops.collect()
 }
 
 /// What people do to a Service that they have in front of them.
