@@ -10,6 +10,7 @@ use cni::allocate::Liveness;
 use cni::journal::Holding;
 use controllers::slice::node::node_label;
 
+use crate::grants;
 use crate::network::{Cause, Disk, Fetched, LOST, Local, Network, PoolMeta, Shared};
 use crate::pool::{Allocation, PoolWrite, SeenPool};
 use crate::reclaim::{Doubt, Pod, Pods};
@@ -213,11 +214,15 @@ impl Plan {
 
     /// The node has this UID; none: there is no such node.
     pub fn see_node(&mut self, uid: Option<&str>) {
-        self.uid = Some(uid.unwrap_or_default().to_owned());
+        let uid = uid.unwrap_or_default();
+        if self.uid.as_ref().is_some_and(|known| known != uid) {
+            self.survivors.say_again();
+        }
+        self.uid = Some(uid.to_owned());
     }
 
-    /// The server said at that time, in seconds since 1970, what the node has.
-    pub fn heard(&mut self, at: u64) {
+    /// The server said at that time, in seconds since 1970, that the node is the one that we know.
+    fn heard(&mut self, at: u64) {
         self.heard_at = self.heard_at.max(at);
     }
 
@@ -403,7 +408,7 @@ impl Plan {
         let work = Key::Work(name.to_owned());
         // Journal and grants are written one after the other, and read without the lock.
         if self.waiting.busy.contains(&work) {
-            todo.causes.retain(|cause| cause.reason != LOST);
+            todo.causes.retain(|cause| cause.reason != LOST || self.told.contains(cause));
         }
         causes.extend(todo.causes);
         let fetch = Key::Fetch(name.to_owned());
@@ -527,11 +532,16 @@ impl Plan {
         }
     }
 
-    /// A `NodeSlicePool` was read; none: it is not there.
-    pub fn fetched(&mut self, name: &str, outcome: Outcome<Fetched>, now: u64) {
+    /// A `NodeSlicePool` was read; none: it is not there. It was asked for at that time, in seconds since 1970.
+    pub fn fetched(&mut self, name: &str, outcome: Outcome<Fetched>, asked_at: u64, now: u64) {
         self.waiting.settle(&Key::Fetch(name.to_owned()), outcome != Outcome::Failed, now);
         match outcome {
-            Outcome::Is(fetched) => self.network(name).see_fetched(Some(fetched)),
+            Outcome::Is(fetched) => {
+                if self.uid().is_some_and(|uid| grants::own(fetched.entry.as_ref(), uid).is_some()) {
+                    self.heard(asked_at);
+                }
+                self.network(name).see_fetched(Some(fetched));
+            }
             Outcome::Absent => self.lose_meta(name),
             Outcome::Failed => {}
         }

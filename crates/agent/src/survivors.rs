@@ -112,6 +112,11 @@ impl Survivors {
         news.map(|pool| (pool.clone(), self.wanted.get(pool).cloned().unwrap_or_default())).collect()
     }
 
+    /// The node is another one than before. What was said for the one that went may have been taken out.
+    pub fn say_again(&mut self) {
+        self.said.clear();
+    }
+
     /// That was said.
     pub fn said(&mut self, pool: &str, containers: BTreeSet<String>) {
         if containers.is_empty() {
@@ -202,6 +207,23 @@ mod tests {
             }
             assert_eq!(survivors.steps(), []);
         }
+    }
+
+    /// What is said of a node that is gone does not stay for ever.
+    #[test]
+    fn who_is_another_node_says_it_again() {
+        let node = Node::holding(&[shared("kube-system/")]);
+        let (image, mut survivors) = (node.image(), Survivors::new("kube-system"));
+        for now in [0, SURVIVAL] {
+            survivors.look([read(&image)].into_iter(), &pods(&[]), now);
+        }
+        let steps = survivors.steps();
+        for (pool, containers) in steps.clone() {
+            survivors.said(&pool, containers);
+        }
+        assert_eq!(survivors.steps(), []);
+        survivors.say_again();
+        assert_eq!((survivors.steps(), steps.len()), (steps, 2));
     }
 
     /// A disk that rots, a file that somebody removed, or a moment in which nothing can be read does not end a container.

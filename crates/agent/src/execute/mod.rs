@@ -88,7 +88,8 @@ enum Seen {
 
 /// Something that came to its end.
 enum Done {
-    Fetched(String, Outcome<Fetched>, wire::Why),
+    /// And when it was asked for, in seconds since 1970.
+    Fetched(String, Outcome<Fetched>, wire::Why, u64),
     Worked(String, Local, Result<(), String>),
     Wrote(String, Outcome<SeenPool>, wire::Why),
     Discarded(String, wire::Why),
@@ -235,9 +236,10 @@ impl Rim {
             Intent::Fetch(name) => {
                 debug!(network = name, "the NodeSlicePool is read");
                 self.report.meters.read_pool();
+                let asked_at = seconds();
                 self.tasks.spawn(async move {
                     let (outcome, why) = wire::fetch(&writer, &paths, &name).await;
-                    Done::Fetched(name, outcome, why)
+                    Done::Fetched(name, outcome, why, asked_at)
                 });
             }
             Intent::Work(name, local) => {
@@ -304,12 +306,9 @@ impl Rim {
     fn settle(&mut self, done: Done) {
         let now = self.now();
         match done {
-            Done::Fetched(name, outcome, why) => {
+            Done::Fetched(name, outcome, why, asked_at) => {
                 self.hear(why.as_deref(), false);
-                if why.is_none() {
-                    self.plan.heard(seconds());
-                }
-                self.plan.fetched(&name, outcome, now);
+                self.plan.fetched(&name, outcome, asked_at, now);
             }
             Done::Worked(name, local, outcome) => self.settle_work(&name, &local, &outcome, now),
             Done::Wrote(name, outcome, why) => {

@@ -199,7 +199,7 @@ impl World {
                     entry: Some(self.entry.clone()),
                     ..Fetched::default()
                 };
-                self.plan.fetched(&name, Outcome::Is(fetched), now);
+                self.plan.fetched(&name, Outcome::Is(fetched), now / 1000, now);
             }
             Intent::Work(name, local) => {
                 self.worked += 1;
@@ -772,7 +772,12 @@ fn an_answer_about_another_node_renews_nothing() {
     plan.beat(Some("v"), 30);
     plan.beat(None, 40);
     assert_eq!(plan.heard_at, 20);
+    let entry = |uid: &str| Some(Entry { uid: uid.to_owned(), ..Entry::default() });
+    for (entry, heard_at) in [(None, 20), (entry("v"), 20), (entry("u"), 50)] {
+        plan.fetched("net", Outcome::Is(Fetched { entry, ..Fetched::default() }), 50, 0);
+        assert_eq!(plan.heard_at, heard_at);
+    }
     plan.see_node(None);
-    plan.beat(None, 50);
-    assert_eq!(plan.heard_at, 50);
+    plan.beat(None, 60);
+    assert_eq!(plan.heard_at, 60);
 }

@@ -49,7 +49,8 @@ pub fn node_label(node: &str) -> String {
 
 /// Whether a label is of a node whose name has no room in it, or may be.
 pub(super) fn is_shortened(label: &str) -> bool {
-    label.rsplit_once('-').is_some_and(|(_, end)| end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    let is_hash = |end: &str| end.len() == 16 && end.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    label.rsplit_once('-').is_some_and(|(short, hash)| short.len() > LABEL_PART / 2 && is_hash(hash))
 }
 
 /// Whether a taint of that key says that somebody vouches for it.
@@ -71,6 +72,7 @@ mod tests {
             assert_eq!(node_label(label), *label, "a label is its own");
             assert_eq!(is_shortened(label), label.starts_with('n'), "{label}");
         }
+        assert!(!is_shortened("vm-0123456789abcdef"), "that is a name");
         assert_eq!(node_label("worker-7.example.org"), "worker-7.example.org");
     }
 }

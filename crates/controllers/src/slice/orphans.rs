@@ -166,9 +166,13 @@ impl Asked {
 
     /// The entries that others look after, by the names that reservations of their addresses have without a network: the name of
     /// whereabouts' pool of a slice does not tell which network it is of.
-    fn kept_addresses(&self) -> BTreeMap<String, &PodEntry> {
-        let kept = self.pools.iter().filter(|pool| self.kept.contains(&pool.name)).flat_map(|pool| &pool.entries);
-        kept.map(|entry| (reservation_name(None, entry.address), entry)).collect()
+    fn kept_addresses(&self) -> BTreeMap<String, Vec<&PodEntry>> {
+        let mut kept: BTreeMap<String, Vec<&PodEntry>> = BTreeMap::new();
+        let pools = self.pools.iter().filter(|pool| self.kept.contains(&pool.name));
+        for entry in pools.flat_map(|pool| &pool.entries) {
+            kept.entry(reservation_name(None, entry.address)).or_default().push(entry);
+        }
+        kept
     }
 }
 
@@ -191,6 +195,8 @@ pub(super) struct Orphans {
     writing: BTreeMap<String, Vec<OrphanEntry>>,
     /// When nodes went on which something may still run, by their labels.
     departed: BTreeMap<String, Moment>,
+    /// Labels by which something is said in pools though no node has them, and since when.
+    silent: BTreeMap<String, Moment>,
     /// What nodes say that should be taken out.
     hush: Vec<Hush>,
 }
@@ -208,6 +214,7 @@ impl Orphans {
             ready: BTreeMap::new(),
             writing: BTreeMap::new(),
             departed: BTreeMap::new(),
+            silent: BTreeMap::new(),
             hush: Vec::new(),
         }
     }
@@ -242,15 +249,15 @@ impl Orphans {
             self.listed = None;
             return;
         };
-        self.hush = asked.pools.iter().filter_map(|pool| self.hush(pool, listed, &is_node, now)).collect();
+        self.see_silent(&asked.pools, &is_node, now);
+        self.hush = asked.pools.iter().filter_map(|pool| self.hush(pool, listed, now)).collect();
         let entries: BTreeSet<OrphanEntry> = asked.entries().collect();
         let beside: BTreeMap<String, &PodEntry> = entries.iter().map(|one| (one.reservation(), &one.entry)).collect();
         let kept = asked.kept_addresses();
         // Who takes an entry out takes the reservation beside it, and who looks after an entry looks after that too.
         let is_alone = |one: &&Reservation| {
-            let its =
-                beside.get(&one.name).copied().into_iter().chain(one.ends().filter_map(|end| kept.get(end).copied()));
-            is_podref(&one.podref) && !its.into_iter().any(|entry| one.is_of(entry))
+            let its = beside.get(&one.name).into_iter().chain(one.ends().filter_map(|end| kept.get(end)).flatten());
+            is_podref(&one.podref) && !its.copied().any(|entry| one.is_of(entry))
         };
         let alone = listed.reservations.iter().filter(is_alone);
         let alone = alone.map(|one| {
@@ -268,23 +275,37 @@ impl Orphans {
         }
     }
 
-    /// What nodes say in a pool that says nothing any more: of a node that is gone, or of containers that have nothing.
-    fn hush(&self, pool: &SharedPool, listed: &Listed, is_node: impl Fn(&String) -> bool, now: Moment) -> Option<Hush> {
+    /// A node that was away for a moment must not lose what it said: it may not know that it has to say it again.
+    fn see_silent(&mut self, pools: &[SharedPool], is_node: impl Fn(&String) -> bool, now: Moment) {
+        let said = pools.iter().flat_map(|pool| &pool.said).map(|(label, _)| label);
+        let silent: BTreeSet<&String> = said.filter(|label| !is_node(label)).collect();
+        self.silent.retain(|label, _| silent.contains(label));
+        for label in silent {
+            self.silent.entry(label.clone()).or_insert(now);
+        }
+    }
+
+    /// What nodes say in a pool that says nothing any more: of a node that has been gone for long, or of containers that have nothing.
+    fn hush(&self, pool: &SharedPool, listed: &Listed, now: Moment) -> Option<Hush> {
+        if pool.said.is_empty() {
+            return None;
+        }
         let near: Vec<&Reservation> = listed.reservations.iter().filter(|one| one.is_near(pool)).collect();
         let has_something = |container: &str| {
             pool.entries.iter().any(|entry| entry.id == container)
                 || near.iter().any(|one| one.id == container || one.id.is_empty())
         };
         let counts = |(label, containers): &&(String, String)| {
-            (is_node(label) || self.was_node(label, now)) && containers.split(',').any(has_something)
+            self.silent.get(label).is_none_or(|since| self.is_young(*since, now))
+                && containers.split(',').any(has_something)
         };
         let said: Vec<_> = pool.said.iter().filter(|said| !counts(said)).take(MOST_IN_A_WRITE).cloned().collect();
         (!said.is_empty()).then(|| Hush { pool: pool.name.clone(), said })
     }
 
-    /// Whether that was the label of a node not long ago.
-    fn was_node(&self, label: &String, now: Moment) -> bool {
-        self.departed.get(label).is_some_and(|at| now.0.saturating_sub(at.0) < self.patience)
+    /// Whether what is so since then has not been so for long.
+    fn is_young(&self, since: Moment, now: Moment) -> bool {
+        now.0.saturating_sub(since.0) < self.patience
     }
 
     /// A node went on which something may still run.
@@ -330,7 +351,8 @@ impl Orphans {
     /// Whether that is how one is found that is nobody's: its pod is missing, and who says that the container runs is no node any more,
     /// and has not been for long.
     pub(super) fn is_one(&self, found: &Found, is_node: impl Fn(&String) -> bool, now: Moment) -> bool {
-        !found.pod && !found.nodes.iter().any(|label| is_node(label) || self.was_node(label, now))
+        let was_node = |label: &String| self.departed.get(label).is_some_and(|at| self.is_young(*at, now));
+        !found.pod && !found.nodes.iter().any(|label| is_node(label) || was_node(label))
     }
 
     /// An entry is nobody's: it goes with the next write of its pool.

@@ -165,6 +165,22 @@ fn what_nodes_said_goes_when_it_says_nothing_any_more() {
     assert_eq!(said(&world), [""; 0], "there is no such node any more");
 }
 
+/// Who begins while a node is away does not know since when.
+#[test]
+fn what_a_node_said_that_comes_back_soon_still_counts() {
+    let mut world = seen();
+    say(&mut world, "n", "c1");
+    world.remove(Kind::Node, "n");
+    world.restart();
+    world.settle();
+    world.pass(SURVEY - 1);
+    world.node("n");
+    for _ in 0..3 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+}
+
 /// The name of a node that has no room in a label is known by what stands for it there.
 #[test]
 fn what_a_node_of_a_long_name_says_counts() {
@@ -216,6 +232,23 @@ fn pools_of_nodes_are_not_touched() {
         assert_eq!(held(&world, untouched), ["1 c1"], "{untouched}");
     }
     assert_eq!(held(&world, POOL), [""; 0]);
+}
+
+/// Networks of a name each may have the same range, and then the same slice of it.
+#[test]
+fn a_reservation_beside_an_entry_of_a_slice_stays_whatever_other_networks_have_there() {
+    let mut world = World::new();
+    world.node("n");
+    for (name, container) in [("net", "c1"), ("other", "c2")] {
+        world.network(name, "10.0.0.0/24", "/28");
+        world.put(Kind::IpPool, &format!("{name}-n-10.0.0.0-28"), pool("10.0.0.0/28", &[(1, container, "dev/gone")]));
+        reserve(&mut world, &format!("{name}-10.0.0.1"), "dev/gone", container);
+    }
+    world.settle();
+    for _ in 0..3 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(reserved(&world), ["net-10.0.0.1", "other-10.0.0.1"]);
 }
 
 /// The entries of whereabouts' pools of slices are all that tells whose they are then. What cannot be of that network is looked at all the
