@@ -225,6 +225,10 @@ impl<V: Fn(&str) -> String> Call<'_, V> {
         let book = image.book();
         let Environment { container, ifname, .. } = self.environment;
         let Some(holding) = book.of(container, ifname) else {
+            // It may be what cannot be read.
+            if let Some(at) = book.damage() {
+                return Err(JournalError::Damaged { path: place.journal(), at }.into());
+            }
             let message =
                 format!("{ifname} of container {container} holds no address of network {}", self.conf.network);
             return Err(Failure::new(Code::NotHeld, message));

@@ -387,38 +387,41 @@ impl RangeFields<'_> {
         Ok(Slicing { range, length, useless })
     }
 
-    /// Cuts off what is before the first and after the last address. Like the plugin, an end that is outside of the range is
-    /// ignored, and so is one that cannot be read, unless it is in a list.
+    /// Cuts off what is before the first and after the last address. Like the plugin, it ignores a `range_start` or `range_end` that is
+    /// outside of the range, and refuses whatever is no address, and ends in the range itself that are outside of it.
     fn cut<A: Address>(&self, range: Prefix<A>, limits: &mut Limits<A>) -> Result<(), Fault> {
         let (lowest, highest) = (limits.first, limits.last);
-        let inside = |text: &str| {
-            let address = host::<A>(space::tolerant_address(text.trim()).ok()?.value)?.first();
-            (lowest..=highest).contains(&address).then_some(address)
-        };
         let text = self.of.text("range")?;
         if let Some((first, rest)) = text.split_once('-') {
             let last = rest.split_once('/').map_or(rest, |(last, _)| last);
-            if space::tolerant_address(first.trim()).is_err() {
-                return Err(self.of.fault("range", &format!("{first:?} is no address")));
-            }
-            limits.first = inside(first).unwrap_or(limits.first);
-            limits.last = inside(last).unwrap_or(limits.last);
-            if limits.first > limits.last {
+            let end = |text: &str| {
+                let address = space::tolerant_address(text).ok().and_then(|read| host::<A>(read.value));
+                let address = address.map(|host| host.first()).filter(|address| range.contains_address(*address));
+                address.ok_or_else(|| self.of.fault("range", &format!("{text:?} is no address of {range}")))
+            };
+            let (first, last) = (end(first.trim())?, end(last.trim())?);
+            if first > last {
                 return Err(self.of.fault("range", &format!("{text:?} ends before it begins")));
             }
+            let usable = |address: &A| (lowest..=highest).contains(address);
+            limits.first = Some(first).filter(usable).unwrap_or(lowest);
+            limits.last = Some(last).filter(usable).unwrap_or(highest);
             // Beside ends that are said in the range itself, the fields for them say nothing.
             return Ok(());
         }
-        for name in ["range_start", "range_end"] {
+        let inside = |name: &str| {
             let text = self.of.text(name)?;
-            if self.listed && !text.is_empty() && space::tolerant_address(text).is_err() {
-                return Err(self.of.fault(name, &format!("{text:?} is no address")));
+            if text.is_empty() {
+                return Ok(None);
             }
-        }
-        if let Some(first) = inside(self.of.text("range_start")?) {
+            let address = space::tolerant_address(text);
+            let address = address.map_err(|_| self.of.fault(name, &format!("{text:?} is no address")))?.value;
+            Ok(host::<A>(address).map(|host| host.first()).filter(|address| (lowest..=highest).contains(address)))
+        };
+        if let Some(first) = inside("range_start")? {
             limits.first = first;
         }
-        if let Some(last) = inside(self.of.text("range_end")?).filter(|last| *last >= limits.first) {
+        if let Some(last) = inside("range_end")?.filter(|last| *last >= limits.first) {
             limits.last = last;
         }
         debug_assert!(range.contains_address(limits.first) && range.contains_address(limits.last));

@@ -59,6 +59,10 @@ pub fn give(site: &Site<'_>, request: Request<'_>, settings: &Settings, netns: &
 
 /// Whether an ADD could be served.
 pub fn could_give(site: &Site<'_>, request: Request<'_>, settings: &Settings) -> Result<(), Failure> {
+    let image = Image::read(&site.place)?;
+    if let Some(at) = image.book().damage() {
+        return Err(JournalError::Damaged { path: site.place.journal(), at }.into());
+    }
     let mut server = pools(site, STATUS_PATIENCE)?;
     let mut pools = Vec::new();
     for range in &settings.ranges {

@@ -16,8 +16,8 @@ use super::object::{self, Holder, Home, Pool, Reserved};
 
 /// How often a change is tried that others keep overtaking.
 const CHANGES: u32 = 32;
-/// How many reservations are read at once, when one of them was in the way.
-const RESERVATIONS: u32 = 5000;
+/// How many reservations a page has, when one of them was in the way.
+const RESERVATIONS: u32 = 500;
 
 /// How long a change waits for its turn before it is made out of turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(5);
@@ -204,20 +204,29 @@ impl<W: Way> Pools<W> {
 
     /// All addresses of these ranges that others have reserved, and who.
     pub(super) fn reserved(&mut self, pools: &[Pool], holder: Holder<'_>) -> Result<BTreeMap<IpAddr, String>, Failure> {
-        let path = format!("{}?limit={RESERVATIONS}", self.collection("overlappingrangeipreservations"));
-        let reply = self.way.send(Verb::Get, &path, &Value::Null)?;
-        if reply.status != 200 {
-            return Err(refused("list", &path, &reply));
+        let first = format!("{}?limit={RESERVATIONS}", self.collection("overlappingrangeipreservations"));
+        let mut foreign = BTreeMap::new();
+        let mut path = first.clone();
+        loop {
+            let reply = self.way.send(Verb::Get, &path, &Value::Null)?;
+            if reply.status != 200 {
+                return Err(refused("list", &path, &reply));
+            }
+            let list = tree(&reply)?;
+            let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+            for item in items.iter().filter(|item| object::reserved(item, holder) == Reserved::Foreign) {
+                let name = item["metadata"]["name"].as_str().unwrap_or_default();
+                let ip = object::reserved_address(self.home.network.as_deref(), name);
+                let is_here = |ip: &IpAddr| pools.iter().any(|pool| object::offset(pool.range, *ip).is_some());
+                if let Some(ip) = ip.filter(is_here) {
+                    foreign.insert(ip, podref(item));
+                }
+            }
+            match list["metadata"]["continue"].as_str() {
+                None | Some("") => return Ok(foreign),
+                Some(next) => path = format!("{first}&continue={next}"),
+            }
         }
-        let list = tree(&reply)?;
-        let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
-        let foreign = items.iter().filter(|item| object::reserved(item, holder) == Reserved::Foreign);
-        let foreign = foreign.filter_map(|item| {
-            let ip = object::reserved_address(self.home.network.as_deref(), item["metadata"]["name"].as_str()?)?;
-            let here = pools.iter().any(|pool| object::offset(pool.range, ip).is_some());
-            here.then(|| (ip, podref(item)))
-        });
-        Ok(foreign.collect())
     }
 }
 

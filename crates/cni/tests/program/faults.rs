@@ -86,14 +86,13 @@ fn a_damaged_journal_gives_nothing_new_and_still_takes_back() {
         node.add(container);
     }
     let sound = fs::read(node.place().journal()).unwrap();
-    let mut bytes = sound.clone();
-    let second = bytes.windows(9).position(|window| window == b"default/b").unwrap();
-    bytes[second] ^= 1;
-    fs::write(node.place().journal(), &bytes).unwrap();
+    node.damage("default/b");
     let (code, message, _) = node.of("ADD", "d").exec().failure();
     assert!(code == 5 && message.contains("journal is damaged at byte "), "{message}");
     assert_eq!(node.call("STATUS").exec().code(), 5);
     assert_eq!(node.add("a"), ["10.0.0.1/24"], "what is known is said");
+    let lost = node.of("CHECK", "b").conf("/prevResult", json!({"ips": [{"address": "10.0.0.2/24"}]}));
+    assert_eq!(lost.exec().code(), 5, "what it holds cannot be read");
     node.del("a");
     assert_eq!(node.of("ADD", "d").exec().code(), 5, "one that ended does not mend it");
 

@@ -147,6 +147,15 @@ impl Node {
         });
     }
 
+    /// Damages the last record of its journal that has this pod.
+    pub(crate) fn damage(&self, pod: &str) {
+        let path = self.place().journal();
+        let mut bytes = fs::read(&path).unwrap();
+        let at = bytes.windows(pod.len()).rposition(|window| window == pod.as_bytes()).unwrap();
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+    }
+
     pub(crate) fn write_grants(&self, grants: &Grants) {
         let place = self.place();
         fs::create_dir_all(place.folder()).unwrap();

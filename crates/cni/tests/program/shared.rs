@@ -154,6 +154,20 @@ fn what_a_network_with_an_overlapping_range_has_is_passed_over() {
 }
 
 #[test]
+fn all_reservations_are_read_however_many_there_are() {
+    let cluster = Arc::new(Cluster::start());
+    // They come in pages, by their names.
+    let others = (0..510).map(|at| format!("10.0.{}.{}", at / 255, at % 255));
+    for name in others.chain((1..=30).map(|end| format!("10.0.9.{end}"))) {
+        cluster.create("overlappingrangeipreservations", &reservation(&name, "other/x"));
+    }
+    let node = cluster.node(json!({"range": "10.0.9.0/24"}));
+    let asked = cluster.agent(&node);
+    assert_eq!(node.add("a"), ["10.0.9.31/24"]);
+    assert!(asked.load(Ordering::Relaxed) < 20, "{asked:?}");
+}
+
+#[test]
 fn what_whereabouts_left_is_used_and_given_back() {
     let cluster = Cluster::start();
     let entry = |pod: &str, ifname: &str| json!({"id": format!("id-{pod}"), "podref": format!("default/{pod}"), "ifname": ifname});

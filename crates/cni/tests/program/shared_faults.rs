@@ -76,6 +76,26 @@ fn with_the_server_away_nothing_is_given_and_what_comes_back_is_owed_until_it_is
 }
 
 #[test]
+fn a_damaged_journal_is_told_of_before_an_add_fails() {
+    let cluster = Cluster::start();
+    let node = cluster.node(json!({"range": "10.0.0.0/24"}));
+    for pod in ["a", "b", "c"] {
+        node.add(pod);
+    }
+    node.damage("default/b");
+    for call in [node.of("ADD", "d"), node.call("STATUS")] {
+        let (code, message, _) = call.exec().failure();
+        assert!(code == 5 && message.contains("journal is damaged at byte "), "{message}");
+    }
+    let check =
+        |pod: &str, ip: &str| node.of("CHECK", pod).conf("/prevResult", json!({"ips": [{"address": ip}]})).exec();
+    assert_eq!(check("b", "10.0.0.2/24").code(), 5, "what it holds cannot be read");
+    assert!(check("c", "10.0.0.3/24").is_silent());
+    assert!(node.of("DEL", "b").exec().is_silent(), "the pool knows it");
+    assert_eq!(cluster.pool("10.0.0.0-24").into_keys().collect::<Vec<_>>(), ["1", "3"]);
+}
+
+#[test]
 fn a_del_succeeds_whatever_is_wrong_with_the_kubeconfig() {
     let cluster = Cluster::start();
     let node = cluster.node(json!({"range": "10.0.0.0/24"}));

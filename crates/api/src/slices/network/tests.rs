@@ -134,7 +134,8 @@ fn slices_that_have_no_address_for_a_pod_are_left_out() {
     assert_eq!(with(json!({})), "");
     assert_eq!(with(json!({"exclude": ["10.0.0.16/28", "10.0.0.33"]})), "10.0.0.16/28");
     assert_eq!(with(json!({"range_start": "10.0.0.20", "range_end": "10.0.0.40"})), "10.0.0.0/28 10.0.0.48/28");
-    assert_eq!(with(json!({"range_start": "10.0.1.20", "range_end": "nonsense"})), "", "ignored, as the plugin does");
+    assert_eq!(with(json!({"range_start": "10.0.1.20", "range_end": "fd00::1"})), "", "ignored, as the plugin does");
+    assert_eq!(with(json!({"range": "10.0.0.0-10.0.0.63/26"})), "", "ends that no pod gets cut nothing off");
     assert_eq!(with(json!({"range": "10.0.0.20-10.0.0.40/26"})), "10.0.0.0/28 10.0.0.48/28");
     assert_eq!(with(json!({"node_slice_size": "/32", "gateway": "10.0.0.1"})), "10.0.0.0/31 10.0.0.63/32");
     assert_eq!(with(json!({"node_slice_size": "/32", "gateway": "fd00::1"})), "10.0.0.0/32 10.0.0.63/32");
@@ -157,7 +158,12 @@ fn what_is_wrong_is_named_by_its_field() {
             json!({"range": "10.0.0.9-10.0.0.1/24", "fast_ipam": true}),
             "ipam.range: \"10.0.0.9-10.0.0.1/24\" ends before it begins",
         ),
-        (json!({"range": "x-10.0.0.1/24", "fast_ipam": true}), "ipam.range: \"x\" is no address"),
+        (json!({"range": "x-10.0.0.1/24", "fast_ipam": true}), "ipam.range: \"x\" is no address of 10.0.0.0/24"),
+        (
+            json!({"range": "10.0.0.5-10.0.1.1/24", "fast_ipam": true}),
+            "ipam.range: \"10.0.0.5\" is no address of 10.0.1.0/24",
+        ),
+        (json!({"range": "10.0.0.0/24", "range_end": "x", "fast_ipam": true}), "ipam.range_end: \"x\" is no address"),
         (
             json!({"range": "10.0.0.0/16", "node_slice_size": "abc"}),
             "ipam.node_slice_size: \"abc\" is no prefix length, such as \"/26\"",
