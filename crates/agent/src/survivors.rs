@@ -13,8 +13,8 @@ use space::Cidr;
 
 use crate::reclaim::Pods;
 
-/// How long a pod must be gone until something is said of its containers, in milliseconds. Most end sooner, and the controller waits for
-/// a minute at least.
+/// How long after a pod was seen to be gone something is said of its containers, in milliseconds. Most end sooner, and the controller waits
+/// for a minute at least.
 pub const SURVIVAL: u64 = 15_000;
 
 /// By the names of pools: containers.
@@ -35,9 +35,8 @@ pub struct Reading<'a> {
 /// A container whose pod is gone.
 #[derive(Debug)]
 struct Survivor {
-    /// Since when.
-    since: u64,
-    pod: String,
+    /// From when on that is said.
+    from: u64,
     /// The names of the pools that it has something of.
     pools: BTreeSet<String>,
     /// Which journal last had it.
@@ -49,8 +48,10 @@ struct Survivor {
 pub struct Survivors {
     /// Where pools are. What is elsewhere the controller does not look at.
     namespace: String,
-    /// By networks and containers.
+    /// By networks and containers. The pods of some may be there again.
     alone: BTreeMap<(String, String), Survivor>,
+    /// The networks whose journals were looked at before.
+    looked: BTreeSet<String>,
     wanted: Said,
     /// What was said, by this agent.
     said: Said,
@@ -59,12 +60,19 @@ pub struct Survivors {
 impl Survivors {
     /// Nothing was said in the pools of that namespace yet.
     pub fn new(namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned(), alone: BTreeMap::new(), wanted: Said::new(), said: Said::new() }
+        Self {
+            namespace: namespace.to_owned(),
+            alone: BTreeMap::new(),
+            looked: BTreeSet::new(),
+            wanted: Said::new(),
+            said: Said::new(),
+        }
     }
 
     /// Looks at all journals that can be read, at a time in milliseconds. What nobody uses any more is not in them for long. What is said of a
-    /// container stays said until a whole journal does not have it any more, or its pod is there: one that cannot be read, or is gone,
-    /// says nothing of what runs.
+    /// container stays said until a whole journal does not have it any more: one that cannot be read, or is gone, says nothing of what runs.
+    /// A pod of that name may be there again, but the controller may not see that between two looks, and what is said costs nothing
+    /// meanwhile.
     pub fn look<'a>(&mut self, readings: impl Iterator<Item = Reading<'a>>, pods: &Pods, now: u64) {
         let Some(pods) = pods else { return };
         let mut there: BTreeMap<(String, String), Survivor> = BTreeMap::new();
@@ -73,24 +81,26 @@ impl Survivors {
             if is_whole {
                 whole.insert((network.to_owned(), journal.clone()));
             }
-            let is_survivor = |holding: &&Holding<'_>| {
-                holding.origin == Origin::Shared && !holding.pod.is_empty() && !pods.contains_key(&*holding.pod)
-            };
-            for holding in book.holdings().iter().filter(is_survivor) {
+            // How long pods were gone before the agent began, nobody knows: it may have been silent for as long as the controller waits.
+            let is_first = self.looked.insert(network.to_owned());
+            let from = if is_first { now } else { now.saturating_add(SURVIVAL) };
+            let is_shared = |holding: &&Holding<'_>| holding.origin == Origin::Shared && !holding.pod.is_empty();
+            for holding in book.holdings().iter().filter(is_shared) {
                 let key = (network.to_owned(), holding.container.to_string());
-                let since = self.alone.get(&key).map_or(now, |known| known.since);
-                let (pod, journal) = (holding.pod.to_string(), journal.clone());
-                let one = there.entry(key).or_insert(Survivor { since, pod, pools: BTreeSet::new(), journal });
+                let known = self.alone.get(&key);
+                if known.is_none() && pods.contains_key(&*holding.pod) {
+                    continue;
+                }
+                let (from, journal) = (known.map_or(from, |known| known.from), journal.clone());
+                let one = there.entry(key).or_insert(Survivor { from, pools: BTreeSet::new(), journal });
                 one.pools.extend(self.pools(holding));
             }
         }
-        self.alone.retain(|(network, _), known| {
-            !whole.contains(&(network.clone(), known.journal.clone())) && !pods.contains_key(&known.pod)
-        });
+        self.alone.retain(|(network, _), known| !whole.contains(&(network.clone(), known.journal.clone())));
         self.alone.append(&mut there);
         self.wanted = Said::new();
         for ((_, container), known) in &self.alone {
-            for pool in known.pools.iter().filter(|_| now.saturating_sub(known.since) >= SURVIVAL) {
+            for pool in known.pools.iter().filter(|_| known.from <= now) {
                 self.wanted.entry(pool.clone()).or_default().insert(container.clone());
             }
         }
@@ -151,10 +161,17 @@ mod tests {
         Some(names.iter().map(|name| ((*name).to_owned(), Pod::default())).collect())
     }
 
+    /// Nothing was said, and it was looked when there was no container.
+    fn begun() -> Survivors {
+        let mut survivors = Survivors::new("kube-system");
+        survivors.look([read(&Image::default())].into_iter(), &pods(&[]), 0);
+        survivors
+    }
+
     /// What there is to say of these after a look at each of these times, each once.
     fn said(holdings: &[Holding<'_>], pods: &Pods, times: &[u64]) -> Vec<String> {
         let node = Node::holding(holdings);
-        let (image, mut survivors, mut all) = (node.image(), Survivors::new("kube-system"), Vec::new());
+        let (image, mut survivors, mut all) = (node.image(), begun(), Vec::new());
         for now in times {
             survivors.look([read(&image)].into_iter(), pods, *now);
             for (pool, containers) in survivors.steps() {
@@ -188,25 +205,53 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_or_whose_pod_came_back_is_said_no_more() {
+    fn what_ended_is_said_no_more_and_that_a_pod_of_its_name_came_ends_nothing() {
         let node = Node::holding(&[shared("kube-system/")]);
-        let (image, empty) = (node.image(), Image::default());
-        for (after, known) in [(&empty, pods(&[])), (&image, pods(&["a/p"]))] {
-            let mut survivors = Survivors::new("kube-system");
-            for now in [0, SURVIVAL] {
-                survivors.look([read(&image)].into_iter(), &pods(&[]), now);
-            }
-            for (pool, containers) in survivors.steps() {
-                survivors.said(&pool, containers);
-            }
-            survivors.look([read(after)].into_iter(), &known, SURVIVAL + 1);
-            let steps = survivors.steps();
-            assert!(steps.len() == 2 && steps.iter().all(|(_, containers)| containers.is_empty()), "{steps:?}");
-            for (pool, containers) in steps {
-                survivors.said(&pool, containers);
-            }
+        let (image, empty, mut survivors) = (node.image(), Image::default(), begun());
+        for now in [0, SURVIVAL] {
+            survivors.look([read(&image)].into_iter(), &pods(&[]), now);
+        }
+        let steps = survivors.steps();
+        assert_eq!(steps.len(), 2);
+        for (pool, containers) in steps {
+            survivors.said(&pool, containers);
+        }
+        survivors.look([read(&image)].into_iter(), &pods(&["a/p"]), SURVIVAL + 1);
+        assert_eq!(survivors.steps(), []);
+        survivors.look([].into_iter(), &pods(&["a/p"]), SURVIVAL + 2);
+        assert_eq!(survivors.steps(), []);
+        survivors.look([read(&empty)].into_iter(), &pods(&["a/p"]), SURVIVAL + 3);
+        let steps = survivors.steps();
+        assert!(steps.len() == 2 && steps.iter().all(|(_, containers)| containers.is_empty()), "{steps:?}");
+        for (pool, containers) in steps {
+            survivors.said(&pool, containers);
+        }
+        assert_eq!(survivors.steps(), []);
+    }
+
+    /// The controller may have looked before it came and after it went.
+    #[test]
+    fn a_pod_that_comes_for_a_moment_does_not_put_off_what_is_said() {
+        let node = Node::holding(&[shared("kube-system/")]);
+        let (image, mut survivors) = (node.image(), begun());
+        for (known, now) in [(pods(&[]), 1), (pods(&["a/p"]), 2), (pods(&[]), SURVIVAL)] {
+            survivors.look([read(&image)].into_iter(), &known, now);
             assert_eq!(survivors.steps(), []);
         }
+        survivors.look([read(&image)].into_iter(), &pods(&[]), SURVIVAL + 1);
+        assert_eq!(survivors.steps().len(), 2);
+    }
+
+    /// It may be read later than the pods are listed.
+    #[test]
+    fn who_begins_says_at_once_whose_pods_are_gone() {
+        let node = Node::holding(&[shared("kube-system/")]);
+        let (image, mut survivors) = (node.image(), Survivors::new("kube-system"));
+        survivors.look([read(&image)].into_iter(), &None, 1);
+        survivors.look([].into_iter(), &pods(&[]), 2);
+        assert_eq!(survivors.steps(), []);
+        survivors.look([read(&image)].into_iter(), &pods(&[]), 3);
+        assert_eq!(survivors.steps().len(), 2);
     }
 
     /// What is said of a node that is gone does not stay for ever.

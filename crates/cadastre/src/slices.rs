@@ -21,7 +21,8 @@ pub(crate) struct Slices {
         help_heading = HEADING
     )]
     slice_namespace: String,
-    /// How long the slices of a node that is gone rest, at least, before they go to others
+    /// How long the slices of a node that is gone rest, at least, before they go to others. So long, and 60 s at least, the controller also
+    /// leaves what pods that are gone have of ranges that all nodes share: their containers may run on where no agent says so
     #[arg(long, value_name = "TIME", default_value = "5m0s", value_parser = time, help_heading = HEADING)]
     slice_quarantine: Duration,
 }

@@ -398,14 +398,18 @@ impl World {
 
     /// The pod with that number in the book goes.
     fn del(&mut self, index: u64) {
+        self.end(Origin::Add, index);
+    }
+
+    /// One of the holdings of that origin ends.
+    fn end(&mut self, origin: Origin, index: u64) {
         if !self.place().journal().exists() {
             return;
         }
         let lock = Lock::take(&self.place(), PATIENCE).unwrap();
         let (journal, image) = Journal::open(&self.place(), &lock).unwrap();
         let book = image.book();
-        let own: Vec<u64> =
-            book.holdings().iter().filter(|one| one.origin == Origin::Add).map(|one| one.sequence).collect();
+        let own: Vec<u64> = book.holdings().iter().filter(|one| one.origin == origin).map(|one| one.sequence).collect();
         if let Some(sequence) = own.get(index as usize % own.len().max(1)) {
             let records = cni::plugin::ended(&book, &[(*sequence, Reason::Del)], 0);
             let header = image.header().unwrap();
@@ -702,6 +706,10 @@ fn that_a_container_outlives_its_pod_is_said_until_it_was_heard_and_again_when_i
     let said = |containers: &[&str]| ("10.0.0.0-24".to_owned(), containers.iter().map(ToString::to_string).collect());
     assert_eq!(world.said, [said(&["c-a-shared"])]);
     world.plan.see_pod("a/shared".to_owned(), Pod::default());
+    world.pass(LOOK_EVERY);
+    assert_eq!(world.said[1..], [], "another pod of that name has another container");
+    world.end(Origin::Shared, 0);
+    world.read();
     world.pass(LOOK_EVERY);
     assert_eq!(world.said[1..], [said(&[])]);
 }

@@ -15,6 +15,8 @@ use super::shared::{AGAIN, PodEntry, SharedPool, host, is_podref};
 pub(super) const MISSING: u64 = 60_000;
 /// How many are looked for again at a time. It is a part of what is done at a time, so that slices do not wait for it.
 const MOST_LOOKS: usize = 16;
+/// How many pools are written at a time, for the same reason.
+const MOST_WRITES: usize = 8;
 /// How many wait until they can be taken out, or are being.
 const MOST_READY: usize = 256;
 /// How many entries one write takes out. A pool may have a megabyte, and each write of it is one in the history of the store.
@@ -58,9 +60,9 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Whether it is of the pod and the container of an entry, as far as it says.
+    /// Whether it is of the pod and the container of an entry, as far as both say.
     pub(super) fn is_of(&self, entry: &PodEntry) -> bool {
-        self.podref == entry.podref && (self.id == entry.id || self.id.is_empty())
+        self.podref == entry.podref && (self.id == entry.id || self.id.is_empty() || entry.id.is_empty())
     }
 
     /// What may be its address in its name, which begins with that of the network if that has one.
@@ -159,9 +161,15 @@ struct Asked {
 }
 
 impl Asked {
-    /// All entries that may be nobody's.
+    /// All entries that others do not look after.
     fn entries(&self) -> impl Iterator<Item = OrphanEntry> {
         self.pools.iter().filter(|pool| !self.kept.contains(&pool.name)).flat_map(OrphanEntry::all)
+    }
+
+    /// Those of them that may be nobody's. One without a container was written by hand, for a pod to come, and no node can say that it is
+    /// used.
+    fn in_question(&self) -> impl Iterator<Item = OrphanEntry> {
+        self.entries().filter(|one| !one.entry.id.is_empty())
     }
 
     /// The entries that others look after, by the names that reservations of their addresses have without a network: the name of
@@ -191,11 +199,9 @@ pub(super) struct Orphans {
     looking: BTreeSet<Orphan>,
     /// Entries that should be taken out, by their pools.
     ready: BTreeMap<String, BTreeSet<OrphanEntry>>,
-    /// Those that are being taken out, by their pools.
+    /// The pools that are being written, and the entries that are being taken out of them.
     writing: BTreeMap<String, Vec<OrphanEntry>>,
-    /// When nodes went on which something may still run, by their labels.
-    departed: BTreeMap<String, Moment>,
-    /// Labels by which something is said in pools though no node has them, and since when.
+    /// Labels by which something is said in pools though no node has them, and since when surveys have seen that.
     silent: BTreeMap<String, Moment>,
     /// What nodes say that should be taken out.
     hush: Vec<Hush>,
@@ -213,7 +219,6 @@ impl Orphans {
             looking: BTreeSet::new(),
             ready: BTreeMap::new(),
             writing: BTreeMap::new(),
-            departed: BTreeMap::new(),
             silent: BTreeMap::new(),
             hush: Vec::new(),
         }
@@ -228,7 +233,7 @@ impl Orphans {
         now: Moment,
     ) -> Option<BTreeSet<String>> {
         let asked = Asked { pools, kept };
-        let there: BTreeSet<OrphanEntry> = asked.entries().collect();
+        let there: BTreeSet<OrphanEntry> = asked.in_question().collect();
         self.missing.retain(|orphan, _| match orphan {
             Orphan::Entry(entry) => there.contains(entry),
             Orphan::Reservation(..) => true,
@@ -251,20 +256,24 @@ impl Orphans {
         };
         self.see_silent(&asked.pools, &is_node, now);
         self.hush = asked.pools.iter().filter_map(|pool| self.hush(pool, listed, now)).collect();
-        let entries: BTreeSet<OrphanEntry> = asked.entries().collect();
-        let beside: BTreeMap<String, &PodEntry> = entries.iter().map(|one| (one.reservation(), &one.entry)).collect();
+        // Pools whose ranges overlap may each have an entry of an address.
+        let mut beside: BTreeMap<String, Vec<PodEntry>> = BTreeMap::new();
+        for one in asked.entries() {
+            beside.entry(one.reservation()).or_default().push(one.entry);
+        }
         let kept = asked.kept_addresses();
         // Who takes an entry out takes the reservation beside it, and who looks after an entry looks after that too.
         let is_alone = |one: &&Reservation| {
-            let its = beside.get(&one.name).into_iter().chain(one.ends().filter_map(|end| kept.get(end)).flatten());
-            is_podref(&one.podref) && !its.copied().any(|entry| one.is_of(entry))
+            let theirs = one.ends().filter_map(|end| kept.get(end)).flatten().copied();
+            let mut its = beside.get(&one.name).into_iter().flatten().chain(theirs);
+            is_podref(&one.podref) && !its.any(|entry| one.is_of(entry))
         };
         let alone = listed.reservations.iter().filter(is_alone);
         let alone = alone.map(|one| {
             let near = asked.pools.iter().filter(|pool| one.is_near(pool));
             Orphan::Reservation(one.clone(), near.map(|pool| pool.name.clone()).collect())
         });
-        let all: BTreeSet<Orphan> = entries.iter().cloned().map(Orphan::Entry).chain(alone).collect();
+        let all: BTreeSet<Orphan> = asked.in_question().map(Orphan::Entry).chain(alone).collect();
         self.missing.retain(|orphan, _| all.contains(orphan));
         for orphan in all {
             if listed.pods.contains(orphan.podref()) {
@@ -296,27 +305,29 @@ impl Orphans {
                 || near.iter().any(|one| one.id == container || one.id.is_empty())
         };
         let counts = |(label, containers): &&(String, String)| {
-            self.silent.get(label).is_none_or(|since| self.is_young(*since, now))
-                && containers.split(',').any(has_something)
+            self.counts(label, now) && containers.split(',').filter(|one| !one.is_empty()).any(has_something)
         };
         let said: Vec<_> = pool.said.iter().filter(|said| !counts(said)).take(MOST_IN_A_WRITE).cloned().collect();
         (!said.is_empty()).then(|| Hush { pool: pool.name.clone(), said })
     }
 
-    /// Whether what is so since then has not been so for long.
-    fn is_young(&self, since: Moment, now: Moment) -> bool {
-        now.0.saturating_sub(since.0) < self.patience
+    /// Whether what is said by that label counts: unless it has been no node's for long. One that no survey has seen yet counts.
+    fn counts(&self, label: &str, now: Moment) -> bool {
+        self.silent.get(label).is_none_or(|since| now.0.saturating_sub(since.0) < self.patience)
     }
 
-    /// A node went on which something may still run.
-    pub(super) fn lose_node(&mut self, label: String, now: Moment) {
-        self.departed.retain(|_, at| now.0.saturating_sub(at.0) < self.patience);
-        self.departed.insert(label, now);
+    /// There is a node of that label, maybe again: what it says stays, and if it goes, the time begins anew.
+    pub(super) fn see_node(&mut self, label: &str) {
+        self.silent.remove(label);
+        for Hush { said, .. } in &mut self.hush {
+            said.retain(|(one, _)| one != label);
+        }
+        self.hush.retain(|one| !one.said.is_empty());
     }
 
     /// When the next thing should be done.
     pub(super) fn due_at(&self) -> Option<Moment> {
-        if !self.hush.is_empty() || self.ready.keys().any(|pool| !self.writing.contains_key(pool)) {
+        if self.hush.iter().any(|one| self.may_write(&one.pool)) || self.ready.keys().any(|pool| self.may_write(pool)) {
             return Some(Moment(0));
         }
         let first = self.missing.values().min().filter(|_| self.has_room())?;
@@ -328,10 +339,12 @@ impl Orphans {
         if self.due_at()? > now {
             return None;
         }
-        if let Some(wanted) = self.hush.pop() {
+        if let Some(at) = self.hush.iter().position(|one| self.may_write(&one.pool)) {
+            let wanted = self.hush.swap_remove(at);
+            self.writing.insert(wanted.pool.clone(), Vec::new());
             return Some(Step::Hush(wanted));
         }
-        if let Some(pool) = self.ready.keys().find(|pool| !self.writing.contains_key(*pool)).cloned() {
+        if let Some(pool) = self.ready.keys().find(|pool| self.may_write(pool)).cloned() {
             let waiting = self.ready.remove(&pool)?;
             let mut waiting = waiting.into_iter();
             let now: Vec<OrphanEntry> = waiting.by_ref().take(MOST_IN_A_WRITE).collect();
@@ -348,11 +361,9 @@ impl Orphans {
         Some(Step::Look(orphan))
     }
 
-    /// Whether that is how one is found that is nobody's: its pod is missing, and who says that the container runs is no node any more,
-    /// and has not been for long.
-    pub(super) fn is_one(&self, found: &Found, is_node: impl Fn(&String) -> bool, now: Moment) -> bool {
-        let was_node = |label: &String| self.departed.get(label).is_some_and(|at| self.is_young(*at, now));
-        !found.pod && !found.nodes.iter().any(|label| is_node(label) || was_node(label))
+    /// Whether that is how one is found that is nobody's: its pod is missing, and nobody says that the container runs whose word counts.
+    pub(super) fn is_one(&self, found: &Found, now: Moment) -> bool {
+        !found.pod && !found.nodes.iter().any(|label| self.counts(label, now))
     }
 
     /// An entry is nobody's: it goes with the next write of its pool.
@@ -367,8 +378,13 @@ impl Orphans {
     }
 
     /// Nothing is written in that pool any more.
-    pub(super) fn taken_out(&mut self, pool: &str) {
+    pub(super) fn written(&mut self, pool: &str) {
         self.writing.remove(pool);
+    }
+
+    /// Whether a write of that pool may begin. What begins one asks the same as what wakes for it, or the loop would not rest.
+    fn may_write(&self, pool: &str) -> bool {
+        self.writing.len() < MOST_WRITES && !self.writing.contains_key(pool)
     }
 
     fn has_room(&self) -> bool {

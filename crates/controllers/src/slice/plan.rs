@@ -197,6 +197,7 @@ impl Plan {
         self.fenced.remove(&node.name);
         self.cleared.remove(&node.name);
         if self.nodes.get(&node.name) != Some(&node) {
+            self.orphans.see_node(&node_label(&node.name));
             self.nodes.insert(node.name.clone(), node);
             self.touch_all();
         }
@@ -207,8 +208,6 @@ impl Plan {
         let Some(node) = self.nodes.remove(name) else { return };
         if node.fenced {
             self.fenced.insert(node.name);
-        } else {
-            self.orphans.lose_node(node_label(name), self.now);
         }
         self.touch_all();
     }
@@ -335,8 +334,7 @@ impl Plan {
 
     /// What an [`Intent::FindPod`] showed; nothing if nobody knows.
     pub fn pod_found(&mut self, orphan: Orphan, found: Option<&Found>) {
-        let is_node = |label: &String| self.nodes.keys().any(|name| node_label(name) == *label);
-        if !found.is_some_and(|found| self.orphans.is_one(found, is_node, self.now)) {
+        if !found.is_some_and(|found| self.orphans.is_one(found, self.now)) {
             return self.orphans.end(&orphan);
         }
         match orphan {
@@ -351,8 +349,13 @@ impl Plan {
     /// An [`Intent::TakeOut`] came to its end. If an entry is still there, the next survey tells.
     pub fn taken_out(&mut self, entries: &[OrphanEntry]) {
         if let Some(one) = entries.first() {
-            self.orphans.taken_out(&one.pool);
+            self.orphans.written(&one.pool);
         }
+    }
+
+    /// An [`Intent::Hush`] of that pool came to its end. If something is still there, the next survey tells.
+    pub fn hushed(&mut self, pool: &str) {
+        self.orphans.written(pool);
     }
 
     /// An [`Intent::Release`] came to its end. If the reservation is still there, the next look tells.

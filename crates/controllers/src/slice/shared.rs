@@ -37,23 +37,22 @@ pub struct PodEntry {
     pub offset: u128,
     /// The address there.
     pub address: IpAddr,
-    /// The container.
+    /// The container; empty if it does not say.
     pub id: String,
     /// The pod, `namespace/name`.
     pub podref: String,
 }
 
 impl PodEntry {
-    /// Reads an entry; nothing if it is not plain which pod and which container it is of, or where it is.
+    /// Reads an entry; nothing if it is not plain which pod it is of, or where it is.
     fn read(range: Cidr, at: &str, entry: &Value) -> Option<Self> {
         let offset: u128 = at.parse().ok()?;
         let address = match address(range, offset)? {
             Cidr::V4(host) => IpAddr::V4(host.first().into()),
             Cidr::V6(host) => IpAddr::V6(host.first().into()),
         };
-        let (id, podref) = (entry["id"].as_str()?, entry["podref"].as_str()?);
-        // Without a container it was written by hand, for a pod to come, and no node can say that it is used.
-        let is_one = at == offset.to_string() && is_podref(podref) && !id.is_empty();
+        let (id, podref) = (entry["id"].as_str().unwrap_or_default(), entry["podref"].as_str()?);
+        let is_one = at == offset.to_string() && is_podref(podref);
         is_one.then(|| Self { offset, address, id: id.to_owned(), podref: podref.to_owned() })
     }
 }
@@ -230,7 +229,7 @@ mod tests {
         let pool = read("10.0.0.0-24", "10.0.0.0/24", &all).unwrap();
         let shown: Vec<_> =
             pool.entries.iter().map(|one| format!("{} {} {}", one.address, one.id, one.podref)).collect();
-        assert_eq!(shown, ["10.0.0.1 c1 dev/a"]);
+        assert_eq!(shown, ["10.0.0.1 c1 dev/a", "10.0.0.10  dev/b.0", "10.0.0.7  dev/a"]);
     }
 
     #[test]

@@ -132,14 +132,16 @@ fn what_a_node_says_that_runs_there_keeps_its_entry_and_nothing_else_does() {
     }
 }
 
+/// What nodes say.
+fn said(world: &World) -> Vec<Value> {
+    let annotations = world.get(Kind::IpPool, POOL).unwrap()["metadata"]["annotations"].as_object().cloned();
+    annotations.unwrap_or_default().into_iter().map(|(_, containers)| containers).collect()
+}
+
 /// Nodes and containers come and go for years, and an object has room for so much.
 #[test]
 fn what_nodes_said_goes_when_it_says_nothing_any_more() {
     let mut world = seen();
-    let said = |world: &World| {
-        let annotations = world.get(Kind::IpPool, POOL).unwrap()["metadata"]["annotations"].as_object().cloned();
-        annotations.unwrap_or_default().into_iter().map(|(_, containers)| containers).collect::<Vec<_>>()
-    };
     say(&mut world, "n", "c0,c1");
     world.pass(SURVEY);
     assert_eq!(said(&world), ["c0,c1"], "one of them has an entry");
@@ -202,6 +204,32 @@ fn what_a_node_said_that_went_counts_as_long_as_its_slices_rest() {
     world.pass(2);
     assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
     for _ in 0..4 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(held(&world, POOL), ["2 c2"]);
+}
+
+#[test]
+fn what_a_node_said_that_went_twice_counts_from_the_second_time() {
+    let mut world = seen();
+    say(&mut world, "n", "c1");
+    world.remove(Kind::Node, "n");
+    world.pass(SURVEY);
+    world.node("n");
+    world.pass(SURVEY - 1);
+    world.remove(Kind::Node, "n");
+    world.pass(2);
+    assert_eq!((held(&world, POOL).len(), said(&world)), (2, vec![json!("c1")]));
+}
+
+/// What is looked at is as it is now, and the nodes are as they were heard of: the word of one that nobody has heard of may be true.
+#[test]
+fn what_is_said_by_who_is_no_node_yet_counts_until_it_was_none_for_long() {
+    let mut world = seen_with(0);
+    say(&mut world, "new", "c1");
+    world.pass(61);
+    assert_eq!(held(&world, POOL), ["1 c1", "2 c2"]);
+    for _ in 0..3 {
         world.pass(SURVEY);
     }
     assert_eq!(held(&world, POOL), ["2 c2"]);
@@ -347,6 +375,27 @@ fn a_reservation_alone_stays_whose_container_runs_or_whose_pod_came() {
     assert_eq!(reserved(&world), ["10.0.0.3", "10.0.0.4"], "what is said in a pool is of its network");
 }
 
+/// Somebody wrote it, for a pod to come. What a pool has of the same address whose range overlaps does not matter.
+#[test]
+fn an_entry_without_a_container_stays_and_keeps_the_reservation_of_its_pod() {
+    let mut world = World::new();
+    world.node("n");
+    world.settle();
+    let by_hand: &[_] = &[(1, "", "dev/comes"), (2, "", "dev/comes"), (3, "", "dev/comes")];
+    world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", by_hand));
+    world.put(Kind::IpPool, "10.0.0.0-8", pool("10.0.0.0/8", &[(1, "c1", "dev/p")]));
+    for (name, podref, id) in
+        [("10.0.0.1", "dev/comes", ""), ("10.0.0.2", "dev/comes", "c2"), ("10.0.0.3", "dev/gone", "")]
+    {
+        reserve(&mut world, name, podref, id);
+    }
+    for _ in 0..3 {
+        world.pass(SURVEY);
+    }
+    assert_eq!(held(&world, POOL), ["1 ", "2 ", "3 "]);
+    assert_eq!(reserved(&world), ["10.0.0.1", "10.0.0.2"]);
+}
+
 /// It may be the same name, and is another one.
 #[test]
 fn a_reservation_that_was_made_anew_begins_anew() {
@@ -401,7 +450,7 @@ fn few_entries_at_a_time_are_looked_for_and_in_the_end_all() {
     let first = wants(&mut world);
     assert_eq!(first.len(), 16);
     assert!(first.iter().all(|one| matches!(one, Intent::FindPod(_))), "{first:?}");
-    assert!(world.plan().due_at().is_none_or(|due| due.0 > world.now), "it does not wake until one came to its end");
+    assert!(rests(&world), "it does not wake until one came to its end");
     for intent in first {
         if let Intent::FindPod(orphan) = intent {
             world.leaders[0].plan.pod_found(orphan, Some(&Found { pod: true, ..Found::default() }));
@@ -437,4 +486,77 @@ fn entries_that_are_found_while_their_pool_is_written_go_together() {
     world.leaders[0].plan.taken_out(&writes[0]);
     let next = wants(&mut world);
     assert!(matches!(&next[..], [Intent::TakeOut(entries)] if entries.len() == 64), "{next:?}");
+}
+
+/// Whether the controller sleeps until something happens, or time has passed.
+fn rests(world: &World) -> bool {
+    world.plan().due_at().is_none_or(|due| due.0 > world.now)
+}
+
+/// Slices are more urgent.
+#[test]
+fn few_pools_are_written_at_a_time_and_in_the_end_all() {
+    let mut world = World::with(Settings { quarantine: 0, ..Settings::default() }, 1);
+    world.node("n");
+    world.settle();
+    let names: Vec<String> = (1..=20).map(|at| format!("10.{at}.0.0-16")).collect();
+    for (at, name) in (1..).zip(&names) {
+        let mut one = pool(&format!("10.{at}.0.0/16"), &[(1, "c1", "dev/gone")]);
+        one["metadata"]["annotations"] = json!({"held-on.ipam.cadastre.dev/n": "ended"});
+        world.put(Kind::IpPool, name, one);
+    }
+    world.now += 300_000;
+    assert_eq!(world.act(0, 2), 2, "a survey, and a list of the pods");
+    let hushes = wants(&mut world);
+    assert!(hushes.len() == 8 && hushes.iter().all(|one| matches!(one, Intent::Hush(_))), "{hushes:?}");
+    assert!(rests(&world));
+    for one in hushes {
+        if let Intent::Hush(one) = one {
+            world.leaders[0].plan.hushed(&one.pool);
+        }
+    }
+    assert_eq!(world.act(0, 100), 12);
+    world.now += 61_000;
+    let (mut writes, mut todo) = (Vec::new(), wants(&mut world));
+    while let Some(intent) = todo.pop() {
+        match intent {
+            Intent::FindPod(orphan) => world.leaders[0].plan.pod_found(orphan, Some(&Found::default())),
+            Intent::TakeOut(entries) => writes.push(entries),
+            other => panic!("{other:?}"),
+        }
+        todo.extend(wants(&mut world));
+    }
+    assert_eq!(writes.len(), 8);
+    assert!(rests(&world));
+    for entries in writes {
+        world.leaders[0].plan.taken_out(&entries);
+    }
+    world.settle();
+    assert_eq!(names.iter().filter(|name| held(&world, name).is_empty()).count(), 12);
+}
+
+/// Its agent may have said it again by then.
+#[test]
+fn what_a_node_said_that_comes_while_it_waits_to_be_taken_out_stays() {
+    let mut world = World::with(Settings { quarantine: 0, ..Settings::default() }, 1);
+    world.settle();
+    for at in 1..=9 {
+        let mut one = pool(&format!("10.{at}.0.0/16"), &[(1, "c2", "dev/p")]);
+        one["metadata"]["annotations"] = json!({"held-on.ipam.cadastre.dev/n": "c2"});
+        world.put(Kind::IpPool, &format!("10.{at}.0.0-16"), one);
+    }
+    world.now += 300_000;
+    assert_eq!(world.act(0, 2), 2);
+    world.now += 300_000;
+    assert_eq!(world.act(0, 2), 2);
+    let hushes = wants(&mut world);
+    assert!(hushes.len() == 8 && hushes.iter().all(|one| matches!(one, Intent::Hush(_))), "{hushes:?}");
+    world.node("n");
+    world.deliver(0, usize::MAX);
+    for one in hushes {
+        if let Intent::Hush(one) = one {
+            world.leaders[0].plan.hushed(&one.pool);
+        }
+    }
+    assert_eq!(wants(&mut world), []);
 }

@@ -254,6 +254,7 @@ impl World {
                 self.leaders[leader].plan.released(&orphan);
             }
             Intent::Hush(Hush { pool: name, said }) => {
+                self.leaders[leader].plan.hushed(&name);
                 let Some(mut pool) = self.get(Kind::IpPool, &name).cloned() else { return };
                 let annotations = pool["metadata"]["annotations"].as_object_mut().unwrap();
                 if said.iter().all(|(label, containers)| annotations[&held_on(label)] == *containers) {
@@ -391,8 +392,7 @@ impl World {
     }
 
     pub(crate) fn labelled(&mut self, name: &str, labels: &Value) {
-        let well = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        self.put(Kind::Node, name, json!({"metadata": {"labels": labels}, "status": well}));
+        self.put(Kind::Node, name, json!({"metadata": {"labels": labels}}));
     }
 
     /// A definition of a plain configuration, by its key `namespace/name`.

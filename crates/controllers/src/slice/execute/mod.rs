@@ -1,7 +1,8 @@
 //! The rim: watches feed the plan, and what the plan wants is written and looked at.
 //!
 //! One task owns the plan. What it wants is done by tasks of their own, each with an end; what came of them comes back to the one
-//! task. A network has one write on its way at a time, so there are never more writes than networks. Nothing here decides.
+//! task. A network has one write on its way at a time, and so has a pool that all nodes share, few of which are written at a time. Nothing
+//! here decides.
 
 mod orphans;
 mod wire;
@@ -79,7 +80,8 @@ enum Done {
     TakenOut(Vec<OrphanEntry>, usize),
     /// And whether it was deleted.
     Released(Orphan, bool),
-    Hushed,
+    /// The pool of that name.
+    Hushed(String),
 }
 
 /// Gives nodes their slices until its term is over, and the last write has ended.
@@ -224,7 +226,7 @@ impl Rim {
                     let (writer, namespace) = (self.writer.clone(), self.namespace.clone());
                     self.tasks.spawn(async move {
                         orphans::hush(&writer, &namespace, &wanted).await;
-                        Done::Hushed
+                        Done::Hushed(wanted.pool)
                     });
                 }
                 Intent::Tell(event) => {
@@ -265,7 +267,8 @@ impl Rim {
             }
             Done::Looked(node, running) => self.plan.looked(&node, running),
             Done::Swept(pools) => self.plan.swept(pools),
-            Done::Discarded | Done::Hushed => {}
+            Done::Discarded => {}
+            Done::Hushed(pool) => self.plan.hushed(&pool),
             Done::PodsFound(there) => self.plan.pods_found(there.as_ref()),
             Done::PodFound(orphan, found) => self.plan.pod_found(orphan, found.as_ref()),
             Done::TakenOut(entries, count) => {

@@ -21,6 +21,9 @@ pub(super) async fn find(client: &Client, namespace: &str, wanted: &BTreeSet<Str
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             reservations => reservations?.0,
         };
+        if wanted.is_empty() && reservations.is_empty() {
+            return Ok(Listed::default());
+        }
         let (pods, _) = list::<Part<PodName>>(client, wire::PODS).await?;
         let reserved: BTreeSet<&str> = reservations.iter().map(|one| one.podref.as_str()).collect();
         let pods = pods.into_iter().filter(|pod| wanted.contains(pod) || reserved.contains(pod.as_str())).collect();
@@ -62,7 +65,15 @@ pub(super) async fn take_out(writer: &Writer, namespace: &str, entries: &[Orphan
         let entry = &one.entry;
         match unreserve(writer, namespace, &one.reservation(), |reservation| reservation.is_of(entry)).await {
             Ok(_) => bare.push(one),
-            Err(why) => warn!(why, podref = entry.podref, address = %entry.address, "a reservation was not deleted"),
+            Err(refused) => {
+                // A server that does not answer would have each of the others wait as long.
+                let is_last = matches!(refused, Refused::Failed(_));
+                let (why, podref, address) = (said(refused), &entry.podref, entry.address);
+                warn!(why, podref, %address, "a reservation was not deleted");
+                if is_last {
+                    break;
+                }
+            }
         }
     }
     if bare.is_empty() {
@@ -88,8 +99,8 @@ pub(super) async fn release(writer: &Writer, namespace: &str, reservation: &Rese
             }
             is_gone
         }
-        Err(why) => {
-            warn!(why, name, podref, "a reservation of a pod that is gone was not deleted");
+        Err(refused) => {
+            warn!(why = said(refused), name, podref, "a reservation of a pod that is gone was not deleted");
             false
         }
     }
@@ -101,14 +112,14 @@ async fn unreserve(
     namespace: &str,
     name: &str,
     is_it: impl Fn(&Reservation) -> bool,
-) -> Result<bool, String> {
+) -> Result<bool, Refused> {
     let path = wire::reservation(namespace, name);
-    let found = writer.look(&path).await.map_err(|error| error.to_string())?;
+    let found = writer.look(&path).await.map_err(|error| Refused::Failed(error.to_string()))?;
     let Some(reservation) = found.filter(|found| is_it(&wire::read_reservation(found))) else { return Ok(false) };
     match writer.ask::<Anything>(wire::unreserve_one(path, &reservation)).await {
         Ok(_) => Ok(true),
         Err(Refused::Gone) => Ok(false),
-        Err(refused) => Err(said(refused)),
+        Err(refused) => Err(refused),
     }
 }
 
