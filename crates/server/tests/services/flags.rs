@@ -138,6 +138,7 @@ async fn a_server_says_so_when_one_with_another_command_line_makes_the_range_of_
     let other = Server::new(cluster.server.store().clone(), config(&["10.9.0.0/24"]));
     tokio::spawn(cluster.server.tend(cluster.trigger.shutdown()));
     // Both make it; whoever is first has made it.
+    let mut attempts = 0;
     loop {
         cluster.lose("servicecidrs.networking.k8s.io/kubernetes").await;
         other.prepare().await.unwrap();
@@ -145,6 +146,8 @@ async fn a_server_says_so_when_one_with_another_command_line_makes_the_range_of_
         if own["spec"]["cidrs"] == json!(["10.9.0.0/24"]) {
             break;
         }
+        attempts += 1;
+        assert!(attempts < 20, "the other one never makes it: {own}");
     }
     let why = "The default ServiceCIDR [10.9.0.0/24] does not match the controller flag configurations [10.7.0.0/24]";
     until(&cluster, EVENTS, |events| events.text().contains(why)).await;

@@ -17,6 +17,7 @@ mod shown;
 mod side;
 mod steps;
 mod stories;
+mod unseen;
 
 use std::fs;
 use std::path::Path;

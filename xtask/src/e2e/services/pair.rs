@@ -179,18 +179,14 @@ impl Pair {
         Ok(writeln!(self.log, "{:9.3} {what}", self.began.elapsed().as_secs_f64())?)
     }
 
-    /// Counts something that is known to differ; an error if it does so too often.
+    /// Counts something that is known to differ; an error if it does so too often, where that says something.
     fn excuse(&mut self, excuse: Excuse) -> Result<()> {
         self.note(&format!("excused: {}", excuse.name()))?;
         let count = self.excused.entry(excuse).or_default();
         *count += 1;
-        let (count, most) = (*count, excuse.most(self.steps));
-        ensure!(
-            count <= most,
-            "`{}` excuses {count} times in {} steps, and may {most} times",
-            excuse.name(),
-            self.steps
-        );
+        let (count, steps, name) = (*count, self.steps, excuse.name());
+        let most = excuse.most(steps).unwrap_or(u32::MAX);
+        ensure!(count <= most, "`{name}` excuses {count} times in {steps} steps, and may {most} times");
         Ok(())
     }
 

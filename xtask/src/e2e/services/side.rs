@@ -15,12 +15,13 @@ use super::holdings::{self, Faults, Held, addresses};
 use super::ranges::{Heirs, Ranges};
 use super::shown::{self, Depth};
 use super::steps::{About, ITS_OWN, OTHER, Step};
+use super::unseen::Unseen;
 use crate::e2e::client::{Client, Reply, Target};
 use crate::e2e::method::Method;
 
 pub(super) const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// The code of an answer to a write that made something.
-const CREATED: u16 = 201;
+pub(super) const CREATED: u16 = 201;
 /// How long what controllers do may take on a busy machine; the real one waits for ten seconds before it lets a range go, and longer
 /// when it tries again what failed.
 pub(super) const PATIENCE: Duration = Duration::from_mins(3);
@@ -45,9 +46,8 @@ pub(super) struct Side {
     picked: Regex,
     /// Whether that address or port is one that steps name.
     is_named: fn(&str) -> bool,
-    /// The Services that are or were of the type `ExternalName`, by name.
-    elsewhere: BTreeSet<String>,
-    /// The ports of the nodes that such Services have said.
+    unseen: Unseen,
+    /// The ports of the nodes that Services of the type `ExternalName` have said.
     said: BTreeSet<i64>,
 }
 
@@ -83,9 +83,8 @@ impl fmt::Display for Taken {
 
 impl Side {
     pub(super) fn new(target: &Arc<Target>, heirs: Heirs, is_named: fn(&str) -> bool) -> Result<Self> {
-        let (client, picked, elsewhere, said) =
-            (Client::new(target), shown::picked()?, BTreeSet::new(), BTreeSet::new());
-        let mut side = Self { client, heirs, picked, is_named, elsewhere, said };
+        let (client, picked) = (Client::new(target), shown::picked()?);
+        let mut side = Self { client, heirs, picked, is_named, unseen: Unseen::default(), said: BTreeSet::new() };
         side.make_other()?;
         Ok(side)
     }
@@ -327,14 +326,12 @@ impl Side {
     }
 
     fn taken(&mut self, step: &Step, code: u16, mut body: Value) -> Taken {
-        let before = step.is_dry().then(|| (self.elsewhere.clone(), self.said.clone()));
-        if code == CREATED && step.about == About::Service {
-            self.elsewhere.remove(&step.name);
-        }
+        let before = step.is_dry().then(|| (self.unseen.clone(), self.said.clone()));
+        self.unseen.follow(step, code);
         self.plain(&mut body, Depth::Asked);
         // What was only tried has not been.
         if let Some(before) = before {
-            (self.elsewhere, self.said) = before;
+            (self.unseen, self.said) = before;
         }
         Taken { code, body: shown::without_picks(&self.picked, self.is_named, &body) }
     }
@@ -364,12 +361,9 @@ impl Side {
         let said: Vec<_> = holdings::node_ports(&body["spec"]).collect();
         let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
         if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
-            self.elsewhere.insert(name.clone());
+            self.unseen.begin(&name);
             self.said.extend(said);
         }
-        // The real server keeps what an ExternalName has no use for, and does not show it until the type changes again.
-        if self.elsewhere.contains(&name) {
-            spec.remove("internalTrafficPolicy");
-        }
+        self.unseen.hide(&name, spec);
     }
 }

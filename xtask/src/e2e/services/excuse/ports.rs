@@ -41,6 +41,17 @@ fn says(spec: &Value, port: i64) -> bool {
     spec["type"] == "ExternalName" && node_ports(spec).any(|said| said == port)
 }
 
+/// Whether the real server says in a dry run that a port is taken which it has picked itself: it picks what comes after the highest of
+/// those that it has seen, whoever names that further on.
+pub(super) fn is_own_pick(spec: &Value, theirs: &Taken) -> bool {
+    let Some(port) = taken(theirs.message()) else { return false };
+    let named: Vec<i64> = node_ports(spec).collect();
+    let is_picked = |one: &&Value| one["nodePort"].as_i64().unwrap_or_default() == 0;
+    let picks = spec["ports"].as_array().map_or(0, |ports| ports.iter().filter(is_picked).count());
+    let before = |other: &i64| (1..=picks as i64).contains(&(port - other));
+    named.contains(&port) && named.iter().any(before)
+}
+
 /// The port that is said to be taken.
 pub(in super::super) fn taken(message: &str) -> Option<i64> {
     before(message, ": provided port is already allocated")
@@ -82,6 +93,20 @@ mod tests {
         assert!(tells(false, &holders([&[], &[]])));
         assert!(!tells(false, &holders([&["s1"], &["s1"]])), "ours gave what somebody has");
         assert!(!tells(false, &holders([&[], &["s1"]])), "it is taken there");
+    }
+
+    #[test]
+    fn only_what_follows_a_named_port_can_be_its_own_pick() {
+        let spec =
+            |ports: &[i64]| json!({"ports": ports.iter().map(|port| json!({"nodePort": port})).collect::<Vec<_>>()});
+        let message = "spec.ports[2].nodePort: Invalid value: 30003: provided port is already allocated";
+        let refused = Taken { code: 422, body: json!({"message": message}) };
+        assert!(is_own_pick(&spec(&[30_002, 0, 30_003]), &refused));
+        assert!(is_own_pick(&spec(&[30_001, 0, 0, 30_003]), &refused));
+        assert!(!is_own_pick(&spec(&[30_001, 0, 30_003]), &refused), "it is further away");
+        assert!(!is_own_pick(&spec(&[30_002, 30_003]), &refused), "nothing is picked");
+        assert!(!is_own_pick(&spec(&[30_002, 0]), &refused), "nobody names it");
+        assert!(!is_own_pick(&spec(&[30_002, 0, 30_003]), &Taken { code: 201, body: json!({}) }));
     }
 
     #[test]
