@@ -334,10 +334,11 @@ impl Pair {
     }
 
     /// Ranges that ours keeps and the real server let go, because another one that was deleted as well was to have their addresses,
-    /// or because it has lost them. Whoever has these is removed, so that they go here, too; whether there were any.
+    /// or because it has lost them. Whoever has these is removed, so that they go here, too; whether there were any. What nobody has any
+    /// more is kept by somebody's finalizer, and goes without it.
     fn excuse_orphans(&mut self, mine: &Ranges, expected: &Ranges) -> Result<bool> {
         let held = self.theirs.held()?;
-        let mut services = BTreeSet::new();
+        let (mut services, mut addresses) = (BTreeSet::new(), BTreeSet::new());
         for range in mine.all.iter().filter(|range| ranges::is_leaving(range) && ranges::is_protected(range)) {
             let Some(keeper) = mine.keeper(range, self.ours.heirs) else { continue };
             let there = name(range).and_then(|name| expected.named(name));
@@ -345,12 +346,16 @@ impl Pair {
             if is_let_go && !expected.give(keeper) {
                 self.note(&format!("the range {:?} is kept by {keeper} here alone", name(range)))?;
                 self.excuse(if held.has_lost(keeper) { Excuse::Lost } else { Excuse::DeletedTogether })?;
-                services.extend(self.ours.holders(keeper)?);
-                services.extend(self.theirs.holders(keeper)?);
+                let holders = [self.ours.holders(keeper)?, self.theirs.holders(keeper)?].concat();
+                if holders.is_empty() {
+                    addresses.insert(keeper.to_string());
+                }
+                services.extend(holders);
             }
         }
         self.remove(About::Service, &services)?;
-        Ok(!services.is_empty())
+        self.remove(About::Address, &addresses)?;
+        Ok(!services.is_empty() || !addresses.is_empty())
     }
 
     /// Compares the ranges that are not on their way out.
@@ -365,19 +370,20 @@ impl Pair {
             if all.any(|((ranges, found), heirs)| found.is_some_and(|range| ranges.is_going(range, heirs))) {
                 continue;
             }
-            let shown = |side: &mut Side, ranges: &Ranges, range: Option<&Value>| {
+            let shown = |side: &mut Side, range: Option<&Value>| {
                 range.map(|range| {
                     let mut shown = side.shown(range.clone());
-                    // Somebody else's finalizer keeps it; ours says from the beginning that it is not ready.
-                    if ranges::is_leaving(range) && ranges.keeper(range, side.heirs).is_none() {
+                    // Nothing but somebody else's finalizer keeps it, and what the server says of it is of whenever it let it go; ours says
+                    // from the beginning that it is not ready.
+                    if ranges::is_leaving(range) && !ranges::is_protected(range) {
                         shown["status"].take();
                         shown::without_status_managers(&mut shown);
                     }
                     shown
                 })
             };
-            let mine = shown(&mut self.ours, &seen[0], found[0]);
-            let expected = shown(&mut self.theirs, &seen[1], found[1]);
+            let mine = shown(&mut self.ours, found[0]);
+            let expected = shown(&mut self.theirs, found[1]);
             if mine == expected {
                 continue;
             }
