@@ -48,8 +48,7 @@ pub(super) fn is_own_pick(spec: &Value, theirs: &Taken) -> bool {
     let named: Vec<i64> = node_ports(spec).collect();
     let is_picked = |one: &&Value| one["nodePort"].as_i64().unwrap_or_default() == 0;
     let picks = spec["ports"].as_array().map_or(0, |ports| ports.iter().filter(is_picked).count());
-    let before = |other: &i64| (1..=picks as i64).contains(&(port - other));
-    named.contains(&port) && named.iter().any(before)
+    named.contains(&port) && (1..).take(picks).any(|further| named.contains(&(port - further)))
 }
 
 /// The port that is said to be taken.
