@@ -11,6 +11,10 @@ use crate::follow::list;
 use crate::slice::orphans::{Found, Hush, Listed, Orphan, OrphanEntry, Reservation};
 use crate::writer::{Anything, Refused, Writer};
 
+/// After so many reservations that could not be deleted no further one is tried. A server that does not answer would have each of them wait as
+/// long; but one that is refused for a reason of its own keeps only its own entry.
+const MOST_FAILURES: usize = 3;
+
 /// The reservations that no node has, and those of the pods of theirs and of the wanted ones that are there; nothing if they could not be
 /// listed.
 pub(super) async fn find(client: &Client, namespace: &str, wanted: &BTreeSet<String>) -> Option<Listed> {
@@ -60,17 +64,16 @@ pub(super) async fn take_out(writer: &Writer, namespace: &str, entries: &[Orphan
             return 0;
         }
     };
-    let mut bare = Vec::new();
+    let (mut bare, mut failures) = (Vec::new(), 0);
     for one in entries.iter().filter(|one| wire::has(&there, one)) {
         let entry = &one.entry;
         match unreserve(writer, namespace, &one.reservation(), |reservation| reservation.is_of(entry)).await {
             Ok(_) => bare.push(one),
             Err(refused) => {
-                // A server that does not answer would have each of the others wait as long.
-                let is_last = matches!(refused, Refused::Failed(_));
+                failures += usize::from(matches!(refused, Refused::Failed(_)));
                 let (why, podref, address) = (said(refused), &entry.podref, entry.address);
                 warn!(why, podref, %address, "a reservation was not deleted");
-                if is_last {
+                if failures == MOST_FAILURES {
                     break;
                 }
             }
