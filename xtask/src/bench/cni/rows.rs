@@ -85,7 +85,7 @@ impl Metric {
             },
             Self::Floor | Self::Slice(_) | Self::Reclaimed => Unit::Nanoseconds,
             // Nothing is a figure here.
-            Self::Load(Load::Path | Load::Objects) => Unit::Number,
+            Self::Load(Load::Path | Load::Others | Load::Objects) => Unit::Number,
             Self::Load(_) => Unit::Bytes,
         }
     }
@@ -293,7 +293,7 @@ fn clusters() -> Vec<Line> {
         ),
         line(
             "load-others",
-            "what it sends to the agent of a node while 100 pods come and go on another node, with their agent",
+            "bytes that it sends to the agent of a node while 100 pods come and go on another node, with their agent",
             Metric::Load(Load::Others),
             Against::Nothing,
             Target::AtMost(OTHERS),
