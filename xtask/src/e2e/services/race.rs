@@ -19,6 +19,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// How often both are asked for one address, and for one port.
 const DUELS: u16 = 100;
+/// The last byte of the first of these addresses, which are in the first 256 of the range: who names none is given one behind them, and
+/// could be given what both name next.
+const FIRST_NAMED: u16 = 100;
 /// Clients that create at once, half of them on each server, and how many Services each creates.
 const CLIENTS: u64 = 16;
 const EACH: u64 = 50;
@@ -34,7 +37,7 @@ pub(super) fn duels(stand: &Stand) -> Result<String> {
     let targets = targets(stand)?;
     let mut won = vec![0; targets.len()];
     for number in 0..DUELS {
-        let address = format!("10.96.1.{}", number + 1);
+        let address = format!("10.96.0.{}", FIRST_NAMED + number);
         let wants =
             json!({"type": "NodePort", "clusterIP": address, "ports": [{"port": 80, "nodePort": 31_000 + number}]});
         let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 31_500 + number}]});
