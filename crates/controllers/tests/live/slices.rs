@@ -266,6 +266,32 @@ async fn no_node_gets_a_slice_of_which_a_pod_has_an_address_from_a_larger_range(
     running.stop().await;
 }
 
+async fn reserve(fixture: &Fixture, name: &str, podref: &str, container: &str) {
+    let reservation = json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
+        "metadata": {"name": name}, "spec": {"podref": podref, "ifname": "net1", "containerid": container},
+    });
+    fixture.send(Method::POST, RESERVATIONS, &reservation).await.unwrap();
+}
+
+/// Pods are listed for their sake, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn reservations_are_held_against_pods_also_where_no_pool_has_an_entry() {
+    let fixture = Fixture::new().await;
+    pod(&fixture, "p").await;
+    let pool = json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+        "metadata": {"name": "10.0.0.0-16"}, "spec": {"range": "10.0.0.0/16", "allocations": {}},
+    });
+    fixture.send(Method::POST, IP_POOLS, &pool).await.unwrap();
+    reserve(&fixture, "10.0.0.1", "default/p", "c1").await;
+    reserve(&fixture, "10.0.0.2", "default/gone", "c2").await;
+    let running = Running::with(&fixture, Settings { quarantine: 0, missing: 0, ..Settings::default() });
+    fixture.until(RESERVATIONS, "10.0.0.2", Value::is_null).await;
+    running.stop().await;
+    assert!(!fixture.get(&format!("{RESERVATIONS}/10.0.0.1")).await.is_null());
+}
+
 /// The namespace of one of the pods is gone as well, and the container of another runs on. Reservations go with the entries that they are of, or
 /// by themselves.
 #[tokio::test(flavor = "multi_thread")]
@@ -301,11 +327,7 @@ async fn entries_and_reservations_of_pods_that_are_gone_are_taken_out_of_shared_
         ("10.0.0.4", "default/p", "c4"),
         ("net-fd00--1", "nowhere/gone", "c1"),
     ] {
-        let reservation = json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
-            "metadata": {"name": name}, "spec": {"podref": podref, "ifname": "net1", "containerid": container},
-        });
-        fixture.send(Method::POST, RESERVATIONS, &reservation).await.unwrap();
+        reserve(&fixture, name, podref, container).await;
     }
     let running = Running::with(&fixture, Settings { quarantine: 0, missing: 0, ..Settings::default() });
     let held = |pool: &Value| pool["spec"]["allocations"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();

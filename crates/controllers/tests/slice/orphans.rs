@@ -2,7 +2,7 @@
 
 use controllers::slice::intent::Intent;
 use controllers::slice::node::node_label;
-use controllers::slice::orphans::{Found, Orphan, Reservation};
+use controllers::slice::orphans::{Found, Orphan, OrphanEntry, Reservation};
 use controllers::slice::plan::Settings;
 use controllers::slice::shared::SharedPool;
 use jiff::Timestamp;
@@ -460,6 +460,29 @@ fn few_entries_at_a_time_are_looked_for_and_in_the_end_all() {
     assert_eq!(held(&world, POOL).len(), 16);
 }
 
+/// Has all pods that are looked for be missing; the writes that then begin, none of which ends.
+fn found_missing(world: &mut World) -> Vec<Vec<OrphanEntry>> {
+    let (mut writes, mut todo) = (Vec::new(), wants(world));
+    while let Some(intent) = todo.pop() {
+        match intent {
+            Intent::FindPod(orphan) => world.leaders[0].plan.pod_found(orphan, Some(&Found::default())),
+            Intent::TakeOut(entries) => writes.push(entries),
+            other => panic!("{other:?}"),
+        }
+        todo.extend(wants(world));
+    }
+    writes
+}
+
+/// The pools in which what nodes say is to be taken out, and nothing else is to be done.
+fn hushes(world: &mut World) -> Vec<String> {
+    let pool = |intent| match intent {
+        Intent::Hush(one) => one.pool,
+        other => panic!("{other:?}"),
+    };
+    wants(world).into_iter().map(pool).collect()
+}
+
 /// Each write of a pool is all of it.
 #[test]
 fn entries_that_are_found_while_their_pool_is_written_go_together() {
@@ -471,18 +494,8 @@ fn entries_that_are_found_while_their_pool_is_written_go_together() {
     world.put(Kind::IpPool, POOL, pool("10.0.0.0/16", &entries));
     world.pass(SURVEY);
     world.now += 61_000;
-    let mut writes = Vec::new();
-    let mut todo = wants(&mut world);
-    while let Some(intent) = todo.pop() {
-        match intent {
-            Intent::FindPod(orphan) => world.leaders[0].plan.pod_found(orphan, Some(&Found::default())),
-            Intent::TakeOut(entries) => writes.push(entries),
-            other => panic!("{other:?}"),
-        }
-        todo.extend(wants(&mut world));
-        assert!(writes.len() <= 1, "two writes of one pool at a time");
-    }
-    assert_eq!(writes.len(), 1);
+    let writes = found_missing(&mut world);
+    assert_eq!(writes.len(), 1, "one write of one pool at a time");
     world.leaders[0].plan.taken_out(&writes[0]);
     let next = wants(&mut world);
     assert!(matches!(&next[..], [Intent::TakeOut(entries)] if entries.len() == 64), "{next:?}");
@@ -507,25 +520,15 @@ fn few_pools_are_written_at_a_time_and_in_the_end_all() {
     }
     world.now += 300_000;
     assert_eq!(world.act(0, 2), 2, "a survey, and a list of the pods");
-    let hushes = wants(&mut world);
-    assert!(hushes.len() == 8 && hushes.iter().all(|one| matches!(one, Intent::Hush(_))), "{hushes:?}");
+    let hushes = hushes(&mut world);
+    assert_eq!(hushes.len(), 8);
     assert!(rests(&world));
-    for one in hushes {
-        if let Intent::Hush(one) = one {
-            world.leaders[0].plan.hushed(&one.pool);
-        }
+    for pool in hushes {
+        world.leaders[0].plan.hushed(&pool);
     }
     assert_eq!(world.act(0, 100), 12);
     world.now += 61_000;
-    let (mut writes, mut todo) = (Vec::new(), wants(&mut world));
-    while let Some(intent) = todo.pop() {
-        match intent {
-            Intent::FindPod(orphan) => world.leaders[0].plan.pod_found(orphan, Some(&Found::default())),
-            Intent::TakeOut(entries) => writes.push(entries),
-            other => panic!("{other:?}"),
-        }
-        todo.extend(wants(&mut world));
-    }
+    let writes = found_missing(&mut world);
     assert_eq!(writes.len(), 8);
     assert!(rests(&world));
     for entries in writes {
@@ -549,14 +552,12 @@ fn what_a_node_said_that_comes_while_it_waits_to_be_taken_out_stays() {
     assert_eq!(world.act(0, 2), 2);
     world.now += 300_000;
     assert_eq!(world.act(0, 2), 2);
-    let hushes = wants(&mut world);
-    assert!(hushes.len() == 8 && hushes.iter().all(|one| matches!(one, Intent::Hush(_))), "{hushes:?}");
+    let hushes = hushes(&mut world);
+    assert_eq!(hushes.len(), 8);
     world.node("n");
     world.deliver(0, usize::MAX);
-    for one in hushes {
-        if let Intent::Hush(one) = one {
-            world.leaders[0].plan.hushed(&one.pool);
-        }
+    for pool in hushes {
+        world.leaders[0].plan.hushed(&pool);
     }
     assert_eq!(wants(&mut world), []);
 }

@@ -148,11 +148,16 @@ impl Ours<'_> {
             machine.granted(network, 1)?;
         }
         let started = meter.rest();
-        let node = json!({"apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": "one-more", "labels": {"case": CASE}}});
-        cluster.api().ask(Method::Post, NODES, &node)?;
-        all_have(MANY + 1)?;
-        let joined = meter.rest() - started;
+        // What the agent is sent when one more node has joined.
+        let mut join = |name: &str, count: usize| -> Result<u64> {
+            let before = meter.rest();
+            let node =
+                json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"case": CASE}}});
+            cluster.api().ask(Method::Post, NODES, &node)?;
+            all_have(count)?;
+            Ok(meter.rest() - before)
+        };
+        let joined = join("one-more", MANY + 1)?;
         other.start_agent()?;
         for network in &networks {
             other.granted(network, 1)?;
@@ -160,6 +165,8 @@ impl Ours<'_> {
         let before = meter.rest();
         come_and_go(&other, &networks, &mut cluster.api())?;
         let others = meter.rest() - before;
+        // It may have been nothing, and must not be so because nobody listens.
+        ensure!(join("another", MANY + 2)? > 0, "the agent does not hear of a node that joins");
         machine.kill_agent()?;
         let before = meter.rest();
         for (number, network) in networks.iter().enumerate() {

@@ -370,12 +370,16 @@ impl Pair {
             if all.any(|((ranges, found), heirs)| found.is_some_and(|range| ranges.is_going(range, heirs))) {
                 continue;
             }
+            // Nothing but somebody else's finalizer keeps it on one side at least, and what the server says of it there is of whenever it let
+            // it go; ours says from the beginning that it is not ready.
+            let mut all = seen.iter().zip(&found).zip(heirs);
+            let is_let_go = all.any(|((ranges, found), heirs)| {
+                found.is_some_and(|range| ranges::is_leaving(range) && ranges.keeper(range, heirs).is_none())
+            });
             let shown = |side: &mut Side, range: Option<&Value>| {
                 range.map(|range| {
                     let mut shown = side.shown(range.clone());
-                    // Nothing but somebody else's finalizer keeps it, and what the server says of it is of whenever it let it go; ours says
-                    // from the beginning that it is not ready.
-                    if ranges::is_leaving(range) && !ranges::is_protected(range) {
+                    if is_let_go && ranges::is_leaving(range) {
                         shown["status"].take();
                         shown::without_status_managers(&mut shown);
                     }
